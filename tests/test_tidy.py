@@ -657,6 +657,20 @@ def test_no_loop_runs_over_a_set() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_loop_variables_say_what_they_are() -> None:
+    """``each`` hides whether a thing is a partition, a task or a file."""
+    wrong = []
+    for name in (found for found in python_files() if found.startswith(("src/", "tools/"))):
+        targets = [loop.target for loop in nodes(name, ast.For)]
+        targets += [loop.target for loop in nodes(name, ast.comprehension)]
+        for target in targets:
+            names = [node for node in ast.walk(target) if isinstance(node, ast.Name)]
+            wrong += [f"{name}:{node.lineno}" for node in names if node.id == "each"]
+        for scope in nodes(name, ast.Lambda):
+            wrong += [f"{name}:{one.lineno}" for one in scope.args.args if one.arg == "each"]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_generated_documents_are_fresh() -> None:
     from tools import docs
 

@@ -161,7 +161,7 @@ class ClusterClient:
 
     def __repr__(self) -> str:
         where = ",".join(map(str, self.bootstrap))
-        return f"Cluster({where} brokers={sorted(self._brokers)})"
+        return f"ClusterClient({where} brokers={sorted(self._brokers)})"
 
     def close(self) -> None:
         for connection in self._connections.values():
@@ -195,7 +195,7 @@ class ClusterClient:
         has it."""
         patience = patience or Patience(self.patience_ms)
         while True:
-            known = [self._brokers[each] for each in sorted(self._brokers)]
+            known = [self._brokers[broker] for broker in sorted(self._brokers)]
             candidates = list(dict.fromkeys([*known, *self.bootstrap]))
             error: ChannelError | None = None
             for step in range(len(candidates)):
@@ -250,7 +250,9 @@ class ClusterClient:
             allow_auto_topic_creation=create,
         )
         response = self.call_any(request, metadata_response.MetadataResponse, patience=patience)
-        brokers = {each.node_id: Endpoint(each.host, each.port) for each in response.brokers}
+        brokers = {
+            broker.node_id: Endpoint(broker.host, broker.port) for broker in response.brokers
+        }
         if brokers:
             self._brokers = brokers
         found: dict[str, TopicPartitions] = {}
@@ -272,11 +274,13 @@ class ClusterClient:
         topic: metadata_response.MetadataResponseTopic, brokers: Mapping[int, Endpoint]
     ) -> TopicPartitions:
         leaders = {
-            each.partition_index: PartitionLeader(brokers[each.leader_id], each.leader_epoch)
-            for each in topic.partitions
-            if each.leader_id in brokers
+            partition.partition_index: PartitionLeader(
+                brokers[partition.leader_id], partition.leader_epoch
+            )
+            for partition in topic.partitions
+            if partition.leader_id in brokers
         }
-        indexes = tuple(sorted(each.partition_index for each in topic.partitions))
+        indexes = tuple(sorted(partition.partition_index for partition in topic.partitions))
         return TopicPartitions(
             topic.name or "", topic.topic_id, indexes, leaders, topic.is_internal
         )
@@ -306,7 +310,7 @@ class ClusterClient:
 
     def brokers(self) -> list[Endpoint]:
         """The endpoints of all brokers of the last metadata."""
-        return [self._brokers[each] for each in sorted(self._brokers)]
+        return [self._brokers[broker] for broker in sorted(self._brokers)]
 
     def ask_another(self) -> None:
         """Send the next `call_any` to another broker than the last."""
@@ -343,12 +347,14 @@ class ClusterClient:
                     if failure.kind == "unsupported":
                         raise
                     error = failure
-            gone = {each for each, times in unknown.items() if times > 1}
+            gone = {partition for partition, times in unknown.items() if times > 1}
             left = {
-                each: when for each, when in left.items() if each not in found and each not in gone
+                partition: when
+                for partition, when in left.items()
+                if partition not in found and partition not in gone
             }
-            for each in left:
-                self.forget(each.topic)
+            for partition in left:
+                self.forget(partition.topic)
             if left:
                 patience.wait(f"offsets of {next(iter(left))}: {error}")
         return found
@@ -359,16 +365,16 @@ class ClusterClient:
         unknown: dict[TopicPartition, int],
         patience: Patience,
     ) -> dict[Endpoint, dict[TopicPartition, int]]:
-        missing = sorted({each.topic for each in wanted} - self._topics.keys())
+        missing = sorted({partition.topic for partition in wanted} - self._topics.keys())
         if missing:
             self.topics(missing, patience=patience)
         groups: dict[Endpoint, dict[TopicPartition, int]] = {}
-        for each, when in wanted.items():
-            topic = self._topics.get(each.topic)
-            if topic is None or each.partition not in topic.partitions:
-                unknown[each] = unknown.get(each, 0) + 1
-            elif each.partition in topic.leaders:
-                groups.setdefault(topic.leaders[each.partition].endpoint, {})[each] = when
+        for partition, when in wanted.items():
+            topic = self._topics.get(partition.topic)
+            if topic is None or partition.partition not in topic.partitions:
+                unknown[partition] = unknown.get(partition, 0) + 1
+            elif partition.partition in topic.leaders:
+                groups.setdefault(topic.leaders[partition.partition].endpoint, {})[partition] = when
         return groups
 
     def _ask_offsets(
@@ -381,18 +387,18 @@ class ClusterClient:
         timeout_ms: float,
     ) -> str:
         by_topic: dict[str, list[list_offsets_request.ListOffsetsPartition]] = {}
-        for each, when in partitions.items():
-            by_topic.setdefault(each.topic, []).append(
+        for partition, when in partitions.items():
+            by_topic.setdefault(partition.topic, []).append(
                 list_offsets_request.ListOffsetsPartition(
-                    partition_index=each.partition, current_leader_epoch=-1, timestamp=when
+                    partition_index=partition.partition, current_leader_epoch=-1, timestamp=when
                 )
             )
         request = list_offsets_request.ListOffsetsRequest(
             replica_id=-1,
             isolation_level=isolation,
             topics=[
-                list_offsets_request.ListOffsetsTopic(name=name, partitions=each)
-                for name, each in by_topic.items()
+                list_offsets_request.ListOffsetsTopic(name=name, partitions=indexes)
+                for name, indexes in by_topic.items()
             ],
             timeout_ms=int(timeout_ms),
         )
@@ -456,7 +462,7 @@ def offsets_of_all(
         found = cluster.list_offsets(at, isolation=isolation)
         missing = sorted(at.keys() - found.keys())
         if not missing:
-            return {each: known.offset for each, known in found.items()}
+            return {partition: known.offset for partition, known in found.items()}
         try:
             patience.wait(f"{missing[0]} does not exist")
         except ClusterUnreachableError as error:

@@ -91,8 +91,8 @@ class Coordinator:
     @staticmethod
     def _worst(codes: Iterable[int]) -> ErrorCode | None:
         """The error to report: one that no waiting heals goes first."""
-        found = [code_of(each) for each in codes if each != ErrorCode.NONE]
-        lasting = [each for each in found if each not in AGAIN]
+        found = [code_of(code) for code in codes if code != ErrorCode.NONE]
+        lasting = [code for code in found if code not in AGAIN]
         return next(iter([*lasting, *found]), None)
 
     def _where(self) -> Endpoint:

@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 def prefer_own(environment: MutableMapping[str, str] = os.environ) -> bool:
     """Name this interpreter for the data sources of a session that is started later, where nothing is
     said and Spark would find another. Whether it did."""
-    if any(environment.get(each) for each in (FOR_DATA_SOURCES, FOR_ALL, JVM_IS_THERE)):
+    if any(environment.get(variable) for variable in (FOR_DATA_SOURCES, FOR_ALL, JVM_IS_THERE)):
         return False
     if not sys.executable:
         return False  # Python is embedded in another program

@@ -54,8 +54,8 @@ class Range:
 def to_json(offsets: Mapping[TopicPartition, int]) -> OffsetsJson:
     """Spark's form, topics and partitions in order."""
     found: OffsetsJson = {}
-    for each in sorted(offsets):
-        found.setdefault(each.topic, {})[str(each.partition)] = int(offsets[each])
+    for partition in sorted(offsets):
+        found.setdefault(partition.topic, {})[str(partition.partition)] = int(offsets[partition])
     return found
 
 
@@ -79,11 +79,11 @@ def parse_offsets(option: str, text: str, *, least: int = EARLIEST) -> Partition
         }
     except (ValueError, AttributeError, TypeError) as error:
         raise OptionError(f"{option} is JSON as {example}, not {text!r}") from error
-    for each, number in found.items():
+    for partition, number in found.items():
         if isinstance(number, bool) or not isinstance(number, int) or number < least:
             places = " (-2 means earliest, -1 latest)" if least == EARLIEST else ""
             raise OptionError(
-                f"{option} has a whole number from {least} on for {each}{places}, not"
+                f"{option} has a whole number from {least} on for {partition}{places}, not"
                 f" {json.dumps(number)}"
             )
     return found
@@ -101,9 +101,9 @@ def parse_assignment(option: str, text: str) -> tuple[TopicPartition, ...]:
     try:
         raw: Any = json.loads(text)
         found = [
-            TopicPartition(str(name), _partition(each))
+            TopicPartition(str(name), _partition(partition))
             for name, partitions in raw.items()
-            for each in partitions
+            for partition in partitions
         ]
     except (ValueError, AttributeError, TypeError) as error:
         raise OptionError(f'{option} is JSON as {{"topic": [0, 1]}}, not {text!r}') from error
@@ -123,16 +123,18 @@ def limit_rows(
 
     A partition with anything waiting gets at least one, so that none starves.
     """
-    waiting = {each: max(latest[each] - start[each], 0) for each in latest}
+    waiting = {partition: max(latest[partition] - start[partition], 0) for partition in latest}
     weighed = weights or {}
-    total = sum(size * weighed.get(each, 1) for each, size in waiting.items())
+    total = sum(size * weighed.get(partition, 1) for partition, size in waiting.items())
     if total <= rows_max:
         return dict(latest)
     ends: PartitionOffsets = {}
-    for each, size in waiting.items():
+    for partition, size in waiting.items():
         share = rows_max * size / total
         taken = math.ceil(share) if share < 1 else math.floor(share)
-        ends[each] = min(start[each] + taken, latest[each]) if size else latest[each]
+        ends[partition] = (
+            min(start[partition] + taken, latest[partition]) if size else latest[partition]
+        )
     return ends
 
 
@@ -148,13 +150,13 @@ def cut_ranges(
 ) -> list[Range]:
     """Cut large ranges so that there are at least `partitions_min` where there are so many offsets, none
     above `rows_max`, and the largest as small as can be."""
-    ranges = [each for each in ranges if each.size > 0]
+    ranges = [whole for whole in ranges if whole.size > 0]
     parts = dict.fromkeys(ranges, 1)
     if rows_max is not None:
-        parts = {each: math.ceil(each.size / rows_max) for each in ranges}
+        parts = {whole: math.ceil(whole.size / rows_max) for whole in ranges}
     if partitions_min is not None:
         _cut_largest(parts, partitions_min)
-    return [piece for each in ranges for piece in _cut(each, parts[each])]
+    return [piece for whole in ranges for piece in _cut(whole, parts[whole])]
 
 
 def pack_ranges(ranges: list[Range], *, rows_max: int | None = None) -> list[tuple[Range, ...]]:
@@ -165,20 +167,20 @@ def pack_ranges(ranges: list[Range], *, rows_max: int | None = None) -> list[tup
         rows_most = min(rows_most, rows_max)
     packs: list[list[Range]] = []
     room = 0
-    for each in ranges:
-        if not packs or each.size > room:
+    for whole in ranges:
+        if not packs or whole.size > room:
             packs.append([])
             room = rows_most
-        packs[-1].append(each)
-        room -= each.size
-    return [tuple(each) for each in packs]
+        packs[-1].append(whole)
+        room -= whole.size
+    return [tuple(pack) for pack in packs]
 
 
 def _cut_largest(parts: dict[Range, int], partitions_min: int) -> None:
     """Count one more part of the range with the largest parts, until there are enough."""
-    heap = [(-each.size / count, index, each) for index, (each, count) in enumerate(parts.items())]
+    heap = [(-part.size / count, index, part) for index, (part, count) in enumerate(parts.items())]
     heapq.heapify(heap)
-    missing = min(partitions_min, sum(each.size for each in parts)) - sum(parts.values())
+    missing = min(partitions_min, sum(part.size for part in parts)) - sum(parts.values())
     for _ in range(missing):
         _, index, largest = heap[0]
         parts[largest] += 1

@@ -250,13 +250,13 @@ KAFKA_CLIENT_KEYS = (
 )
 """Every key of the producer, consumer and admin client of Apache Kafka 4.3.0, as printed by
 ``tools/KafkaClientKeys.java`` with the jars of Kafka and slf4j in `peers/libs`."""
-_EFFECTIVE = {each.lower() for each in (*BOTH, *READING, *WRITING, *FIXED)}
+_EFFECTIVE = {name.lower() for name in (*BOTH, *READING, *WRITING, *FIXED)}
 WITHOUT_EFFECT = (
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
     *(
         name
-        for name in (f"kafka.{each}" for each in KAFKA_CLIENT_KEYS)
+        for name in (f"kafka.{key}" for key in KAFKA_CLIENT_KEYS)
         if name not in _EFFECTIVE and not name.startswith(FREE)
     ),
 )
@@ -266,15 +266,15 @@ WITHOUT_EFFECT = (
 def check_names(given: Iterable[str]) -> None:
     """Raises `OptionError` for the first name that no reader and no writer knows; warns of those that
     have no effect."""
-    known = {each.lower(): each for each in (*BOTH, *READING, *WRITING, *FIXED, *SPARKS)}
-    given = {each.lower(): each for each in given}
+    known = {name.lower(): name for name in (*BOTH, *READING, *WRITING, *FIXED, *SPARKS)}
+    given = {name.lower(): name for name in given}
     if GROUP_PREFIX.lower() in given and CHECKPOINT.lower() not in given:
         log.warning(
             "pipeline.option_without_effect: %s has an effect beside %s only, where the query's id is",
             GROUP_PREFIX,
             CHECKPOINT,
         )
-    idle = {each.lower(): each for each in WITHOUT_EFFECT}
+    idle = {name.lower(): name for name in WITHOUT_EFFECT}
     for lower, name in sorted(given.items()):
         if lower in known or lower.startswith(FREE):
             continue
@@ -290,8 +290,8 @@ def check_names(given: Iterable[str]) -> None:
 def check_direction(given: Iterable[str], *, reading: bool) -> None:
     """Raises `OptionError` for an option of the other direction."""
     here, there = (READING, WRITING) if reading else (WRITING, READING)
-    mine = {each.lower() for each in (*BOTH, *here, *FIXED)}
-    other = {each.lower(): each for each in there}
+    mine = {name.lower() for name in (*BOTH, *here, *FIXED)}
+    other = {name.lower(): name for name in there}
     for name in sorted(given, key=str.lower):
         lower = name.lower()
         if lower in other and lower not in mine and not lower.startswith("kafka."):

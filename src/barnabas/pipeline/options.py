@@ -273,14 +273,14 @@ def columns_of(options: Options) -> tuple[str, ...]:
     text = options.get("columns")
     if text is None:
         return ()
-    names = {each.lower(): each for each in RECORD_COLUMNS}
-    asked = [each.strip().lower() for each in text.split(",") if each.strip()]
-    for each in asked:
-        if each not in names:
-            raise OptionError(f"columns has names of {', '.join(RECORD_COLUMNS)}, not {each!r}")
+    names = {column.lower(): column for column in RECORD_COLUMNS}
+    asked = [column.strip().lower() for column in text.split(",") if column.strip()]
+    for column in asked:
+        if column not in names:
+            raise OptionError(f"columns has names of {', '.join(RECORD_COLUMNS)}, not {column!r}")
     if not asked:
         raise OptionError("columns is empty")
-    return tuple(each for each in RECORD_COLUMNS if each.lower() in asked)
+    return tuple(column for column in RECORD_COLUMNS if column.lower() in asked)
 
 
 def batch_offsets(options: Options) -> str:
@@ -389,7 +389,7 @@ def endpoints(text: str) -> tuple[Endpoint, ...]:
     """``host:port,host:port`` (``[v6]:port`` too); a missing port is 9092. What is before ``://`` says
     nothing, as in Kafka's clients."""
     found = []
-    for part in filter(None, (each.strip() for each in text.split(","))):
+    for part in filter(None, (item.strip() for item in text.split(","))):
         address = LISTENER.sub("", part)
         host, colon, port = address.rpartition(":")
         if not colon or port.endswith("]"):
@@ -403,7 +403,7 @@ def endpoints(text: str) -> tuple[Endpoint, ...]:
 
 
 def subscription_of(options: Options) -> Subscription:
-    given = [each for each in ("subscribe", "subscribePattern", "assign") if each in options]
+    given = [name for name in ("subscribe", "subscribePattern", "assign") if name in options]
     if len(given) != 1:
         raise OptionError(
             "exactly one of subscribe, subscribePattern and assign is needed, "
@@ -415,7 +415,7 @@ def subscription_of(options: Options) -> Subscription:
     match given[0]:
         case "subscribe":
             return Subscription(
-                topics=tuple(sorted({each.strip() for each in text.split(",") if each.strip()}))
+                topics=tuple(sorted({name.strip() for name in text.split(",") if name.strip()}))
             )
         case "subscribePattern":
             try:

@@ -43,7 +43,7 @@ def received(version: str, pickled: bytes) -> Any:
 
 def check_pyspark(version: str) -> None:
     """Raises `ExecutorError` for a pyspark without the interfaces of format barnabas."""
-    numbers = tuple(int(each) for each in version.split(".")[:2] if each.isdigit())
+    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
     if PYSPARK_MIN <= numbers < PYSPARK_END:
         return
     raise ExecutorError(

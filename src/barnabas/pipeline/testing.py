@@ -88,26 +88,25 @@ class PipelineTest:
         from barnabas.pipeline.write.batch_encoder import BatchEncoder
         from barnabas.pipeline.write.direct import DirectSender
 
-        rows = [_fed(each) for each in records]
+        rows = [_fed(record) for record in records]
         header = pa.struct([pa.field("key", pa.string(), nullable=False), ("value", pa.binary())])
-        headers = [[{"key": k, "value": v} for k, v in each.headers] for each in rows]
-        stamps = [each.timestamp_ms for each in rows]
+        headers = [[{"key": k, "value": v} for k, v in row.headers] for row in rows]
+        stamps = [row.timestamp_ms for row in rows]
         batch = pa.RecordBatch.from_pydict(
             {
-                "key": pa.array([_bytes(each.key) for each in rows], pa.binary()),
-                "value": pa.array([_bytes(each.value) for each in rows], pa.binary()),
+                "key": pa.array([_bytes(row.key) for row in rows], pa.binary()),
+                "value": pa.array([_bytes(row.value) for row in rows], pa.binary()),
                 "headers": pa.array(headers, pa.list_(header)),
                 "timestamp": pa.array(stamps, pa.timestamp("ms", "UTC")),
-                "partition": pa.array([each.partition for each in rows], pa.int32()),
+                "partition": pa.array([row.partition for row in rows], pa.int32()),
             }
         )
         options = SinkOptions(cluster_options(self._options), topic=topic)
         count = options.cluster.connect().partition_count
         sender = DirectSender(options)
-        for each in BatchEncoder(options, count, wall_ms=int(time.time() * 1000), turn=0).encode(
-            batch
-        ):
-            sender.add(each)
+        encoder = BatchEncoder(options, count, wall_ms=int(time.time() * 1000), turn=0)
+        for encoded in encoder.encode(batch):
+            sender.add(encoded)
         sender.flush()
 
     def run(self) -> None:
@@ -126,7 +125,7 @@ class PipelineTest:
         known = cluster.topics([topic]).get(topic)
         if known is None:
             return []
-        of = [TopicPartition(topic, each) for each in known.partitions]
+        of = [TopicPartition(topic, index) for index in known.partitions]
         patience_ms = cluster.patience_ms
         first = offsets_of_all(cluster, dict.fromkeys(of, EARLIEST), patience_ms=patience_ms)
         ends = offsets_of_all(cluster, dict.fromkeys(of, LATEST), patience_ms=patience_ms)
@@ -147,12 +146,12 @@ class PipelineTest:
                 row["offset"],
                 row["key"],
                 row["value"],
-                tuple((each["key"], each["value"]) for each in row["headers"] or ()),
+                tuple((header["key"], header["value"]) for header in row["headers"] or ()),
                 round(row["timestamp"].timestamp() * 1000),
             )
-            for each in of
+            for partition in of
             for batch in RangeReader(
-                cluster, Range(*each, first[each], ends[each]), options
+                cluster, Range(*partition, first[partition], ends[partition]), options
             ).batches(schema)
             for row in batch.to_pylist()
         ]
@@ -160,16 +159,17 @@ class PipelineTest:
     def values(self, topic: str) -> list[str | None]:
         """Values of a topic as text, sorted: partitions have no order among each other."""
         found = [
-            None if each.value is None else each.value.decode() for each in self.records(topic)
+            None if record.value is None else record.value.decode()
+            for record in self.records(topic)
         ]
-        return sorted(found, key=lambda each: each or "")
+        return sorted(found, key=lambda value: value or "")
 
     def rows(self, place: str = "") -> list[dict[str, Any]]:
         """Rows of a table sink: of the one that the job has, or of that at `place`."""
         import pyarrow.dataset as ds
 
-        tables = [each for each in self.job.sinks if each.kind in ("parquet", "delta", "iceberg")]
-        (sink,) = [each for each in tables if place in ("", each.place)]
+        tables = [sink for sink in self.job.sinks if sink.kind in ("parquet", "delta", "iceberg")]
+        (sink,) = [sink for sink in tables if place in ("", sink.place)]
         if sink.kind == "iceberg":
             from barnabas.pipeline.jobs.tables.iceberg_table import open_catalog
 
@@ -252,12 +252,12 @@ def pipeline(
 
 def _delete(cluster: ClusterClient, names: list[str]) -> None:
     """Topics that the cluster keeps for itself stay."""
-    names = [each for each in names if not each.startswith("__")]
+    names = [name for name in names if not name.startswith("__")]
     if names:
         request = delete_topics_request.DeleteTopicsRequest(
-            topics=[delete_topics_request.DeleteTopicState(name=each) for each in names],
+            topics=[delete_topics_request.DeleteTopicState(name=name) for name in names],
             timeout_ms=DELETE_MS,
         )
         cluster.call_any(request, DeleteTopicsResponse)
-        for each in names:
-            cluster.forget(each)
+        for name in names:
+            cluster.forget(name)

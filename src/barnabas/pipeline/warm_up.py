@@ -16,7 +16,7 @@ from barnabas.record.columnar import SMALL_RUN, decode, repeated_text
 
 def warm_up() -> None:
     """Have every loop compiled, by encoding a row and decoding it again."""
-    columns = [repeated_text(each, 1) for each in ("key", "value")]
+    columns = [repeated_text(name, 1) for name in ("key", "value")]
     rows = pa.RecordBatch.from_arrays(columns, names=["key", "value"])
     options = SinkOptions(ClusterOptions(()), topic="none")
     encoder = BatchEncoder(options, lambda _: 1, wall_ms=0, turn=0)

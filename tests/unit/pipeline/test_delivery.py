@@ -14,7 +14,7 @@ from barnabas.pipeline.write import by_manifest, choice, writers
 from barnabas.pipeline.write.by_driver import ByDriver
 from barnabas.pipeline.write.by_manifest import ByManifest
 from barnabas.pipeline.write.commit_log import CommitLog
-from barnabas.pipeline.write.delivery import Delivery
+from barnabas.pipeline.write.delivery import BatchDelivery
 from barnabas.pipeline.write.direct import AtLeastOnce
 from barnabas.pipeline.write.prepared.by_tasks import ByTasks
 from barnabas.pipeline.write.prepared.participants import BatchBegun
@@ -52,7 +52,7 @@ def task(begun: BatchBegun | None = None) -> StagedTask:
     return StagedTask("app", (), b"", begun=begun)
 
 
-def kind(path: Path, delivery: str, begun: BatchBegun | None = None) -> type[Delivery]:
+def kind(path: Path, delivery: str, begun: BatchBegun | None = None) -> type[BatchDelivery]:
     return type(choice.to_commit(options(path, delivery=delivery), [task(begun)], 0))
 
 

@@ -59,7 +59,7 @@ def planned(audit: Audit, source: Mapping[str, str]) -> tuple[ClusterOptions | N
         found: list[Replica] = []
         for folder in audit.folders:
             try:
-                found += [FolderReplica(folder, *each) for each in partitions_in(folder)]
+                found += [FolderReplica(folder, *partition) for partition in partitions_in(folder)]
             except OSError as error:
                 raise PipelineError(f"folder {folder} cannot be read: {error}") from error
         return None, found
@@ -80,15 +80,15 @@ def run_audit(
         raise PipelineError(f"audit {name}: there is no partition to read")
     reports = _on_spark(spark, cluster, replicas)
     by_partition: dict[tuple[str, int], list[ReplicaReport]] = {}
-    for each in reports:
-        by_partition.setdefault((each.topic, each.partition), []).append(each)
+    for report in reports:
+        by_partition.setdefault((report.topic, report.partition), []).append(report)
     findings: list[Finding] = []
     for _, copies in sorted(by_partition.items()):
         findings += [one for copy in copies for one in copy.findings]
         findings += differences(copies)
     if audit.report:
         _write(audit.report, report_of(name, by_partition, findings))
-    records = sum(each.records for each in reports)
+    records = sum(report.records for report in reports)
     for finding in findings[:LINES_MAX]:
         say(str(finding))
     if len(findings) > LINES_MAX:
@@ -106,7 +106,9 @@ def _on_spark(
     context.pythonExec = for_session(context)
     try:
         tasks = context.parallelize(replicas, len(replicas))
-        found: list[ReplicaReport] = tasks.map(lambda each: check_replica(cluster, each)).collect()
+        found: list[ReplicaReport] = tasks.map(
+            lambda replica: check_replica(cluster, replica)
+        ).collect()
         return found
     finally:
         context.pythonExec = before
@@ -120,20 +122,20 @@ def report_of(
     """The JSON file."""
     return {
         "audit": name,
-        "findings": [each.describe() for each in findings],
+        "findings": [finding.describe() for finding in findings],
         "replicas": [
             {
-                "topic": each.topic,
-                "partition": each.partition,
-                "replica": each.replica,
-                "start": each.start,
-                "end": each.end,
-                "records": each.records,
-                "bytes": each.size,
-                "compared": not each.compacted and len(copies) > 1,
+                "topic": copy.topic,
+                "partition": copy.partition,
+                "replica": copy.replica,
+                "start": copy.start,
+                "end": copy.end,
+                "records": copy.records,
+                "bytes": copy.size,
+                "compared": not copy.compacted and len(copies) > 1,
             }
             for _, copies in sorted(by_partition.items())
-            for each in copies
+            for copy in copies
         ],
     }
 

@@ -16,18 +16,18 @@ def differences(replicas: Sequence[ReplicaReport]) -> list[Finding]:
     """The differences between the replicas of one partition; the longest is what the others are compared
     with."""
     found: list[Finding] = []
-    there = [each for each in replicas if each.nexts]
-    if len(there) < 2 or any(each.compacted for each in there):
+    there = [copy for copy in replicas if copy.nexts]
+    if len(there) < 2 or any(copy.compacted for copy in there):
         return found
-    reference = max(there, key=lambda each: (each.end, each.replica))
-    for each in there:
-        if each is reference:
+    reference = max(there, key=lambda copy: (copy.end, copy.replica))
+    for copy in there:
+        if copy is reference:
             continue
-        if each.topic_id != reference.topic_id:
-            what = f"its topic has id {each.topic_id}, on {reference.replica} {reference.topic_id}"
-            found.append(Finding(each.topic, each.partition, each.replica, what))
+        if copy.topic_id != reference.topic_id:
+            what = f"its topic has id {copy.topic_id}, on {reference.replica} {reference.topic_id}"
+            found.append(Finding(copy.topic, copy.partition, copy.replica, what))
             continue
-        found += _difference(each, reference)
+        found += _difference(copy, reference)
     return found
 
 

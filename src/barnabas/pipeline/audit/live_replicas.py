@@ -55,24 +55,24 @@ def plan(
     """In-sync replicas of what is subscribed, or leaders alone. Raises `PipelineError`, `KafkaError`."""
     cluster = options.connect()
     partitions = sorted(partitions_at_start(cluster, subscription))
-    names = sorted({each.topic for each in partitions})
+    names = sorted({partition.topic for partition in partitions})
     request = metadata_request.MetadataRequest(
-        topics=[metadata_request.MetadataRequestTopic(name=each) for each in names],
+        topics=[metadata_request.MetadataRequestTopic(name=name) for name in names],
         allow_auto_topic_creation=False,
     )
     answer = cluster.call_any(request, MetadataResponse)
-    brokers = {each.node_id: Endpoint(each.host, each.port) for each in answer.brokers}
+    brokers = {broker.node_id: Endpoint(broker.host, broker.port) for broker in answer.brokers}
     patience_ms = cluster.patience_ms
     starts = offsets_of_all(cluster, dict.fromkeys(partitions, EARLIEST), patience_ms=patience_ms)
     ends = offsets_of_all(cluster, dict.fromkeys(partitions, LATEST), patience_ms=patience_ms)
-    compacted = {each: _is_compacted(cluster, each) for each in names}
+    compacted = {name: _is_compacted(cluster, name) for name in names}
     found = []
     for topic in answer.topics:
-        for each in topic.partitions:
-            of = TopicPartition(topic.name or "", each.partition_index)
+        for partition in topic.partitions:
+            of = TopicPartition(topic.name or "", partition.partition_index)
             if of not in starts:
                 continue
-            wanted = sorted(each.isr_nodes) if replicas else [each.leader_id]
+            wanted = sorted(partition.isr_nodes) if replicas else [partition.leader_id]
             found += [
                 LiveReplica(
                     *of,
@@ -95,7 +95,7 @@ def _is_compacted(cluster: ClusterClient, topic: str) -> bool:
     )
     request = describe_configs_request.DescribeConfigsRequest(resources=[resource])
     (result,) = cluster.call_any(request, DescribeConfigsResponse).results
-    return any("compact" in (each.value or "") for each in result.configs)
+    return any("compact" in (config.value or "") for config in result.configs)
 
 
 def check_live(options: ClusterOptions, replica: LiveReplica) -> ReplicaReport:

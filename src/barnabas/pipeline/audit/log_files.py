@@ -26,11 +26,11 @@ CLUSTER_METADATA = "__cluster_metadata"
 def partitions_in(folder: str) -> list[tuple[str, int]]:
     """Topics and partitions with a log in the folder. Raises `OSError`."""
     found = []
-    for each in sorted(Path(folder).iterdir()):
-        named = PARTITION.fullmatch(each.name)
-        if named is None or not each.is_dir() or named[1] == CLUSTER_METADATA:
+    for path in sorted(Path(folder).iterdir()):
+        named = PARTITION.fullmatch(path.name)
+        if named is None or not path.is_dir() or named[1] == CLUSTER_METADATA:
             continue
-        if any(SEGMENT.fullmatch(file.name) for file in each.iterdir()):
+        if any(SEGMENT.fullmatch(file.name) for file in path.iterdir()):
             found.append((named[1], int(named[2])))
     return found
 
@@ -41,14 +41,14 @@ def check_folder(folder: str, topic: str, partition: int) -> ReplicaReport:
     report = ReplicaReport(topic, partition, folder, _was_compacted(folder, topic, partition))
     report.topic_id = _topic_id(directory / METADATA_FILE)
     check = ReplicaCheck(report)
-    segments = sorted(each for each in directory.iterdir() if SEGMENT.fullmatch(each.name))
-    for each in segments:
-        base = int(each.name.removesuffix(".log"))
-        report.files.append((base, str(each)))
+    segments = sorted(path for path in directory.iterdir() if SEGMENT.fullmatch(path.name))
+    for segment in segments:
+        base = int(segment.name.removesuffix(".log"))
+        report.files.append((base, str(segment)))
         if report.end >= 0 and base > report.end and not report.compacted:
             check.wrong("offsets are missing before the segment", report.end, base - 1, 0)
             report.end = base
-        _check_file(check, each, is_last=each is segments[-1])
+        _check_file(check, segment, is_last=segment is segments[-1])
     return report
 
 
@@ -84,7 +84,7 @@ def _topic_id(file: Path) -> str:
     except (OSError, UnicodeDecodeError):
         return ""
     return next(
-        (each.split(":", 1)[1].strip() for each in lines if each.startswith("topic_id")), ""
+        (line.split(":", 1)[1].strip() for line in lines if line.startswith("topic_id")), ""
     )
 
 
@@ -95,4 +95,4 @@ def _was_compacted(folder: str, topic: str, partition: int) -> bool:
         lines = Path(folder, CLEANER).read_text().splitlines()
     except (OSError, UnicodeDecodeError):
         return False
-    return any(each.rsplit(" ", 2)[:2] == [topic, str(partition)] for each in lines)
+    return any(line.rsplit(" ", 2)[:2] == [topic, str(partition)] for line in lines)

@@ -59,8 +59,8 @@ def parsed(schema: RegisteredSchema) -> Any:
 
     named: dict[str, Any] = {}
     try:
-        for _, each in _in_order(schema.references):
-            fastavro.parse_schema(_without_numbers(json.loads(each.text)), named)
+        for _, reference in _in_order(schema.references):
+            fastavro.parse_schema(_without_numbers(json.loads(reference.text)), named)
         return fastavro.parse_schema(_without_numbers(json.loads(schema.text)), named)
     except (
         SchemaParseException, UnknownType, ValueError, KeyError, TypeError, RecursionError,
@@ -73,15 +73,15 @@ def _in_order(
 ) -> list[tuple[str, RegisteredSchema]]:
     """Each once, behind what it refers to."""
     found: dict[str, RegisteredSchema] = {}
-    for name, each in references:
-        found.update(_in_order(each.references))
-        found.setdefault(name, each)
+    for name, reference in references:
+        found.update(_in_order(reference.references))
+        found.setdefault(name, reference)
     return list(found.items())
 
 
 def _without_numbers(schema: Any) -> Any:
     if isinstance(schema, list):
-        return [_without_numbers(each) for each in schema]
+        return [_without_numbers(branch) for branch in schema]
     if not isinstance(schema, dict):
         return schema
     found = {name: value for name, value in schema.items() if name != "default"}
@@ -97,8 +97,8 @@ def columns_of(schema: RegisteredSchema) -> Column:
     """The columns of a record, the type of `data`. Raises `OptionError`."""
     known: dict[str, Any] = {}
     try:
-        for _, each in _in_order(schema.references):
-            _collect(json.loads(each.text), "", known)
+        for _, reference in _in_order(schema.references):
+            _collect(json.loads(reference.text), "", known)
         top = json.loads(schema.text)
         _collect(top, "", known)
     except (ValueError, RecursionError) as error:
@@ -117,8 +117,8 @@ def _full_name(schema: dict[str, Any], space: str) -> str:
 def _collect(schema: Any, space: str, known: dict[str, Any]) -> None:
     """Named types by full name, with the namespace that holds inside them."""
     if isinstance(schema, list):
-        for each in schema:
-            _collect(each, space, known)
+        for branch in schema:
+            _collect(branch, space, known)
     elif isinstance(schema, dict):
         if schema.get("type") in ("record", "error", "enum", "fixed"):
             name = _full_name(schema, space)
@@ -174,22 +174,22 @@ def _record(
         raise OptionError(f"Avro record {name} contains itself: it has no column type")
     space = name.rpartition(".")[0]
     fields = {
-        str(each["name"]): _column(each["type"], space, known, (*above, name))
-        for each in schema["fields"]
+        str(field["name"]): _column(field["type"], space, known, (*above, name))
+        for field in schema["fields"]
     }
     if not fields:
         raise OptionError(f"Avro record {name} has no fields: it has no column type")
-    inner = ", ".join(f"`{each}`: {column.ddl}" for each, column in fields.items())
+    inner = ", ".join(f"`{field}`: {column.ddl}" for field, column in fields.items())
     return Column(
-        f"struct<{inner}>", pa.struct([(each, column.arrow) for each, column in fields.items()])
+        f"struct<{inner}>", pa.struct([(field, column.arrow) for field, column in fields.items()])
     )
 
 
 def _union(schema: list[Any], space: str, known: dict[str, Any], above: tuple[str, ...]) -> Column:
-    others = [each for each in schema if each != "null"]
+    others = [branch for branch in schema if branch != "null"]
     if len(others) == 1:
         return _column(others[0], space, known, above)
-    names = {each if isinstance(each, str) else "" for each in others}
+    names = {branch if isinstance(branch, str) else "" for branch in others}
     if names == {"int", "long"}:
         return Column(*PRIMITIVE["long"])
     if names == {"float", "double"}:

@@ -114,9 +114,9 @@ class AvroDecoder:
         """Decode one by one where a value that Avro takes has no place in a column: a date of the year
         300,000."""
         arrays = []
-        for row, each in enumerate(found):
+        for row, value in enumerate(found):
             try:
-                arrays.append(fit(pa.array([each], self._natural), self._wanted))
+                arrays.append(fit(pa.array([value], self._natural), self._wanted))
             except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
                 errors[row] = sentence_of(error)
                 arrays.append(pa.nulls(1, self._wanted))

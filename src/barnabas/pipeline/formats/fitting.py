@@ -16,12 +16,12 @@ def fit(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     if pa.types.is_struct(wanted) and pa.types.is_struct(array.type):
         if not len(wanted):
             return pa.nulls(len(array), wanted)
-        names = {each.name for each in array.type}
+        names = {field.name for field in array.type}
         children = [
-            fit(pa.array(array.field(each.name)), each.type)
-            if each.name in names
-            else pa.nulls(len(array), each.type)
-            for each in wanted
+            fit(pa.array(array.field(field.name)), field.type)
+            if field.name in names
+            else pa.nulls(len(array), field.type)
+            for field in wanted
         ]
         mask = array.is_null() if array.null_count else None
         return pa.StructArray.from_arrays(children, fields=list(wanted), mask=mask)

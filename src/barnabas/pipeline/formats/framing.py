@@ -35,8 +35,8 @@ def framed(number: int, path: Sequence[int] | None = None) -> bytes:
     if tuple(path) == (0,):
         return begin + b"\0"
     indexes = bytearray()
-    for each in (len(path), *path):
-        write_varint(each, indexes)
+    for index in (len(path), *path):
+        write_varint(index, indexes)
     return begin + indexes
 
 

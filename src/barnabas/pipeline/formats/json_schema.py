@@ -40,14 +40,14 @@ def _type(schema: Any, top: Any, depth: int) -> str:
     if "$ref" in schema:
         return _type(_referred(str(schema["$ref"]), top), top, depth + 1)
     for key in ("oneOf", "anyOf"):
-        others = [each for each in schema.get(key, ()) if each.get("type") != "null"]
+        others = [branch for branch in schema.get(key, ()) if branch.get("type") != "null"]
         if len(others) == 1:
             return _type(others[0], top, depth + 1)
         if others:
             raise OptionError(f"the JSON schema has {key} of several types: no column type")
     kind = schema.get("type", "object" if "properties" in schema else None)
     if isinstance(kind, list):
-        others = [each for each in kind if each != "null"]
+        others = [branch for branch in kind if branch != "null"]
         kind = others[0] if len(others) == 1 else kind
     if kind == "string" and schema.get("format") == "date" and depth == 1:
         return "date"
@@ -59,7 +59,7 @@ def _type(schema: Any, top: Any, depth: int) -> str:
         return f"array<{_type(schema.get('items'), top, depth + 2)}>"
     if kind == "object" and schema.get("properties"):
         fields = schema["properties"].items()
-        inner = ", ".join(f"`{name}`: {_type(each, top, depth + 1)}" for name, each in fields)
+        inner = ", ".join(f"`{name}`: {_type(field, top, depth + 1)}" for name, field in fields)
         return f"struct<{inner}>"
     raise OptionError(f"the JSON schema has {json.dumps(schema)[:100]}: no column type")
 
@@ -82,7 +82,7 @@ def _schema_of(type_: pa.DataType) -> dict[str, Any]:
     if pa.types.is_struct(type_):
         return {
             "type": "object",
-            "properties": {each.name: _schema_of(each.type) for each in type_},
+            "properties": {field.name: _schema_of(field.type) for field in type_},
         }
     if pa.types.is_list(type_):
         return {"type": "array", "items": _schema_of(type_.value_type)}

@@ -46,10 +46,10 @@ SCALARS = {
 }
 TIMESTAMP = "google.protobuf.Timestamp"
 DURATION = "google.protobuf.Duration"
-AS_JSON = frozenset({f"google.protobuf.{each}" for each in ("Struct", "Value", "ListValue")})
+AS_JSON = frozenset({f"google.protobuf.{kind}" for kind in ("Struct", "Value", "ListValue")})
 WRAPPERS = frozenset(
-    f"google.protobuf.{each}Value"
-    for each in ("Bool", "Bytes", "Double", "Float", "Int32", "Int64", "String", "UInt32", "UInt64")
+    f"google.protobuf.{kind}Value"
+    for kind in ("Bool", "Bytes", "Double", "Float", "Int32", "Int64", "String", "UInt32", "UInt64")
 )
 
 
@@ -58,10 +58,10 @@ def pool_of(schema: RegisteredSchema) -> tuple[Any, str]:
     it is the last one. Raises `PipelineError`."""
     files = _files_of(schema)
     pool = descriptor_pool.DescriptorPool()
-    left = {each.name: each for each in files}
+    left = {file.name: file for file in files}
     try:
-        for each in files:
-            _add(pool, each.name, left)
+        for file in files:
+            _add(pool, file.name, left)
     except (TypeError, ValueError, KeyError) as error:
         raise PipelineError(f"these are no Protobuf descriptors: {error}") from error
     return pool, files[-1].name
@@ -74,8 +74,8 @@ def _files_of(schema: RegisteredSchema) -> list[Any]:
             found = list(descriptor_pb2.FileDescriptorSet.FromString(content).file)
         else:
             found = []
-            for name, each in schema.references:
-                within = _files_of(each)
+            for name, reference in schema.references:
+                within = _files_of(reference)
                 within[-1].name = name
                 found += within
             own = descriptor_pb2.FileDescriptorProto.FromString(content)
@@ -93,8 +93,8 @@ def _add(pool: Any, name: str, left: dict[str, Any]) -> None:
     if file is None:
         _add_well_known(pool, name)
         return
-    for each in file.dependency:
-        _add(pool, each, left)
+    for dependency in file.dependency:
+        _add(pool, dependency, left)
     pool.Add(file) if hasattr(pool, "Add") else pool.AddSerializedFile(file.SerializeToString())
 
 
@@ -110,8 +110,8 @@ def _add_well_known(pool: Any, name: str) -> None:
         if short not in WELL_KNOWN:
             raise KeyError(f"the file {name} is imported and not there") from None
     found = import_module(f"google.protobuf.{short}_pb2").DESCRIPTOR
-    for each in found.dependencies:
-        _add_well_known(pool, each.name)
+    for dependency in found.dependencies:
+        _add_well_known(pool, dependency.name)
     pool.AddSerializedFile(found.serialized_pb)
 
 
@@ -130,11 +130,11 @@ def message_of(pool: Any, file: str, name: str) -> Descriptor:
 
 def message_at(file: FileDescriptor, path: Sequence[int]) -> str:
     """The full name of the message at these indexes. Raises `IndexError`."""
-    if any(each < 0 for each in path):
+    if any(index < 0 for index in path):
         raise IndexError(path)
     found = list(file.message_types_by_name.values())[path[0]]
-    for each in path[1:]:
-        found = found.nested_types[each]
+    for index in path[1:]:
+        found = found.nested_types[index]
     return str(found.full_name)
 
 
@@ -147,12 +147,12 @@ def column_of(descriptor: Descriptor, above: tuple[str, ...] = ()) -> Column:
     name = descriptor.full_name
     if name in above:
         raise OptionError(f"Protobuf message {name} contains itself: it has no column type")
-    fields = {each.name: field_column(each, (*above, name)) for each in descriptor.fields}
+    fields = {field.name: field_column(field, (*above, name)) for field in descriptor.fields}
     if not fields:
         raise OptionError(f"Protobuf message {name} has no fields: it has no column type")
-    inner = ", ".join(f"`{each}`: {column.ddl}" for each, column in fields.items())
+    inner = ", ".join(f"`{field}`: {column.ddl}" for field, column in fields.items())
     return Column(
-        f"struct<{inner}>", pa.struct([(each, column.arrow) for each, column in fields.items()])
+        f"struct<{inner}>", pa.struct([(field, column.arrow) for field, column in fields.items()])
     )
 
 

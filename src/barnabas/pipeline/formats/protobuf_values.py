@@ -60,8 +60,8 @@ class ProtobufDecoder:
         self._wanted = wanted
         self._registry = registry
         self._files: dict[int, Any] = {}
-        names = {each.name for each in wanted} if pa.types.is_struct(wanted) else set()
-        self._fields = [each for each in self._descriptor.fields if each.name in names]
+        names = {field.name for field in wanted} if pa.types.is_struct(wanted) else set()
+        self._fields = [field for field in self._descriptor.fields if field.name in names]
 
     def __call__(self, values: pa.Array) -> Decoded:
         errors: dict[int, str] = {}
@@ -111,9 +111,9 @@ class ProtobufDecoder:
         except (pa.ArrowException, ValueError, OverflowError):
             pass
         arrays = []
-        for row, each in enumerate(messages):
+        for row, message in enumerate(messages):
             try:
-                one = fit(struct_of([each], self._descriptor, self._fields), self._wanted)
+                one = fit(struct_of([message], self._descriptor, self._fields), self._wanted)
             except (pa.ArrowException, ValueError, OverflowError) as error:
                 errors[row] = sentence_of(error)
                 one = pa.nulls(1, self._wanted)
@@ -127,41 +127,41 @@ def struct_of(
     """Messages of one type, None for null."""
     chosen = list(descriptor.fields if fields is None else fields)
     if not chosen:
-        return pa.array([None if each is None else {} for each in messages], pa.struct([]))
+        return pa.array([None if message is None else {} for message in messages], pa.struct([]))
     empty = class_of(descriptor)()
-    there = [empty if each is None else each for each in messages]
-    arrays = [_field_array(there, each) for each in chosen]
-    mask = pa.array([each is None for each in messages], pa.bool_())
-    names = [each.name for each in chosen]
+    there = [empty if message is None else message for message in messages]
+    arrays = [_field_array(there, chosen_field) for chosen_field in chosen]
+    mask = pa.array([message is None for message in messages], pa.bool_())
+    names = [chosen_field.name for chosen_field in chosen]
     return pa.StructArray.from_arrays(arrays, names=names, mask=mask)
 
 
 def _field_array(messages: Sequence[Any], field: FieldDescriptor) -> pa.Array:
     name = field.name
     if is_map(field):
-        return _map_array([getattr(each, name) for each in messages], field)
+        return _map_array([getattr(message, name) for message in messages], field)
     if field.is_repeated:
-        lists = [getattr(each, name) for each in messages]
-        inner = _single_array([one for each in lists for one in each], field)
+        lists = [getattr(message, name) for message in messages]
+        inner = _single_array([one for items in lists for one in items], field)
         return pa.ListArray.from_arrays(_offsets(lists), inner, type=field_column(field).arrow)
     if field.has_presence:
-        found = [getattr(each, name) if each.HasField(name) else None for each in messages]
+        found = [getattr(message, name) if message.HasField(name) else None for message in messages]
     else:
-        found = [getattr(each, name) for each in messages]
+        found = [getattr(message, name) for message in messages]
     return _single_array(found, field)
 
 
 def _map_array(maps: Sequence[Any], field: FieldDescriptor) -> pa.Array:
     entry = field.message_type.fields_by_name
-    keys = _single_array([key for each in maps for key in each], entry["key"])
-    items = _single_array([each[key] for each in maps for key in each], entry["value"])
+    keys = _single_array([key for mapping in maps for key in mapping], entry["key"])
+    items = _single_array([mapping[key] for mapping in maps for key in mapping], entry["value"])
     return pa.MapArray.from_arrays(_offsets(maps), keys, items, type=field_column(field).arrow)
 
 
 def _offsets(lists: Sequence[Any]) -> pa.Array:
     found, end = [0], 0
-    for each in lists:
-        end += len(each)
+    for items in lists:
+        end += len(items)
         found.append(end)
     return pa.array(found, pa.int32())
 
@@ -174,18 +174,19 @@ def _single_array(values: list[Any], field: FieldDescriptor) -> pa.Array:
     name = message.full_name
     if name in (TIMESTAMP, DURATION):
         numbers = [
-            None if each is None else each.seconds * MICROS + each.nanos // 1000 for each in values
+            None if value is None else value.seconds * MICROS + value.nanos // 1000
+            for value in values
         ]
         unit = pa.timestamp("us", "UTC") if name == TIMESTAMP else pa.duration("us")
         return pa.array(numbers, pa.int64()).cast(unit)
     if name in AS_JSON:
         return pa.array(
-            [None if each is None else json_format.MessageToJson(each, indent=None) for each in values],
+            [None if value is None else json_format.MessageToJson(value, indent=None) for value in values],
             pa.string(),
         )  # fmt: skip
     if name in WRAPPERS:
         inner = message.fields_by_name["value"]
-        return _scalar_array([None if each is None else each.value for each in values], inner)
+        return _scalar_array([None if value is None else value.value for value in values], inner)
     return struct_of(values, message)
 
 
@@ -194,8 +195,8 @@ def _scalar_array(values: list[Any], field: FieldDescriptor) -> pa.Array:
         field_column(field).arrow if not field.is_repeated else field_column(field).arrow.value_type
     )
     if field.enum_type is not None:
-        names = {number: each.name for number, each in field.enum_type.values_by_number.items()}
-        values = [None if each is None else names.get(each, str(each)) for each in values]
+        names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
+        values = [None if value is None else names.get(value, str(value)) for value in values]
     elif field.type in UNSIGNED:
-        values = [None if each is None else Decimal(each) for each in values]
+        values = [None if value is None else Decimal(value) for value in values]
     return pa.array(values, type_)

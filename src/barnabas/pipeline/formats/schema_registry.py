@@ -135,8 +135,12 @@ class SchemaRegistry:
         if not isinstance(text, str):
             raise RegistryError(f"{self._options.urls[0]} answers without a schema")
         references = []
-        for each in answer.get("references") or ():
-            name, subject, version = each["name"], each["subject"], str(each["version"])
+        for reference in answer.get("references") or ():
+            name, subject, version = (
+                reference["name"],
+                reference["subject"],
+                str(reference["version"]),
+            )
             if f"{subject} {version}" in above or len(above) > REFERENCES_MAX:
                 raise RegistryError(f"subject {subject} refers to itself")
             within = self._version(subject, version)
@@ -195,7 +199,7 @@ def _is_definite(code: int) -> bool:
 
 
 def _tls_context(options: RegistryOptions) -> ssl.SSLContext | None:
-    if not any(each.startswith("https:") for each in options.urls):
+    if not any(url.startswith("https:") for url in options.urls):
         return None
     try:
         context = ssl.create_default_context(cafile=options.truststore or None)

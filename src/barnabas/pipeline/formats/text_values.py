@@ -67,7 +67,7 @@ class TextDecoder:
                 bare.append(row)
         found = decode_values(pa.array(bodies, pa.binary()), self._format)
         errors = {
-            row: each for row, each in enumerate(found.errors.to_pylist()) if each is not None
+            row: error for row, error in enumerate(found.errors.to_pylist()) if error is not None
         }
         errors |= dict.fromkeys(bare, NOT_FRAMED)
         rows = len(values)
@@ -135,7 +135,7 @@ def _parse_lots(
             text = lines[(int(ends[lot[0] - 1]) if lot[0] else 0) : int(ends[lot[-1]])]
         else:
             text = b"".join(
-                lines[(int(ends[each - 1]) if each else 0) : int(ends[each])] for each in lot
+                lines[(int(ends[row - 1]) if row else 0) : int(ends[row])] for row in lot
             )
         try:
             table = parse(text, len(lot))
@@ -156,7 +156,7 @@ def _parser(format_: ValueFormat) -> Parse:
     nanoseconds years from 1677 to 2262 only."""
     make = _json_parser if format_.name == "json" else _csv_parser
     parse = make(format_, format_.fields)
-    finer = pa.schema([each.with_type(_in_nanoseconds(each.type)) for each in format_.fields])
+    finer = pa.schema([field.with_type(_in_nanoseconds(field.type)) for field in format_.fields])
     if finer.equals(format_.fields):
         return parse
     parse_finer = make(format_, finer)
@@ -178,14 +178,14 @@ def _in_nanoseconds(type_: pa.DataType) -> pa.DataType:
     if pa.types.is_timestamp(type_):
         return pa.timestamp("ns", type_.tz)
     if pa.types.is_struct(type_):
-        return pa.struct([each.with_type(_in_nanoseconds(each.type)) for each in type_])
+        return pa.struct([field.with_type(_in_nanoseconds(field.type)) for field in type_])
     if pa.types.is_list(type_):
         return pa.list_(type_.value_field.with_type(_in_nanoseconds(type_.value_type)))
     return type_
 
 
 def _json_parser(format_: ValueFormat, fields: pa.Schema) -> Parse:
-    read_as = pa.schema([each.with_type(_json_type(each.type)) for each in fields])
+    read_as = pa.schema([field.with_type(_json_type(field.type)) for field in fields])
     options = pajson.ParseOptions(explicit_schema=read_as, unexpected_field_behavior="ignore")
 
     def parse(text: bytes, rows: int) -> pa.Table:
@@ -231,7 +231,7 @@ def _struct_of(table: pa.Table, fields: pa.Schema) -> pa.StructArray:
         for column in table.columns
     ]
     arrays = [
-        pa.concat_arrays(each.chunks) if isinstance(each, pa.ChunkedArray) else each
-        for each in columns
+        pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
+        for column in columns
     ]
     return pa.StructArray.from_arrays(arrays, fields=list(fields))

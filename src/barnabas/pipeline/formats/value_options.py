@@ -100,7 +100,7 @@ def format_of(options: Mapping[str, str]) -> str | None:
     """Raises `OptionError`."""
     name = options.get("value.format")
     if name is None:
-        given = sorted(each for each in options if each.lower().startswith("value.schema"))
+        given = sorted(option for option in options if option.lower().startswith("value.schema"))
         if given:
             raise OptionError(f"{given[0]} needs value.format")
         return None
@@ -164,7 +164,7 @@ def _subject(options: Mapping[str, str], of_topics: str, *, is_needed: bool) -> 
     given = options.get("value.schema.subject", "").strip()
     if given or not is_needed:
         return given
-    topics = [each.strip() for each in of_topics.split(",") if each.strip()]
+    topics = [topic.strip() for topic in of_topics.split(",") if topic.strip()]
     if len(topics) != 1:
         raise OptionError(
             "value.schema.subject names the registry's subject that has the schema: there is not one topic"
@@ -183,14 +183,14 @@ def _version(options: Mapping[str, str]) -> str:
 def registry_options(options: Mapping[str, str]) -> RegistryOptions | None:
     """The options of ``value.schema.registry`` and the keys below it. Raises `OptionError`."""
     text = options.get(REGISTRY)
-    below = sorted(each for each in options if each.lower().startswith(f"{REGISTRY}."))
+    below = sorted(option for option in options if option.lower().startswith(f"{REGISTRY}."))
     if text is None:
         if below:
             raise OptionError(f"{below[0]} needs {REGISTRY}, the registry's URL")
         return None
-    urls = tuple(each.strip().rstrip("/") for each in text.split(",") if each.strip())
-    for each in urls or ("",):
-        parts = urlsplit(each)
+    urls = tuple(url.strip().rstrip("/") for url in text.split(",") if url.strip())
+    for url in urls or ("",):
+        parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise OptionError(f"{REGISTRY} has URLs as http://host:8081")
         if parts.username is not None:

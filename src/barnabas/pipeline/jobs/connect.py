@@ -41,7 +41,7 @@ def check_remote(job: Job) -> None:
 
 def remote_session(remote: str) -> SparkSession:
     """A client of the server at `remote`, ``sc://host:port``. Raises `PipelineError`."""
-    missing = [each for each in PACKAGES if not _is_installed(each)]
+    missing = [package for package in PACKAGES if not _is_installed(package)]
     if missing:
         raise PipelineError(f"Spark Connect needs {', '.join(missing)}: {INSTALL}")
     from pyspark.errors import PySparkException

@@ -70,11 +70,11 @@ def probe(
             "unreachable": {},
             "machine_code": None,
         }
-        for each in packages:
+        for package in packages:
             try:
-                found["packages"][each] = importlib.metadata.version(each)
+                found["packages"][package] = importlib.metadata.version(package)
             except importlib.metadata.PackageNotFoundError:
-                found["packages"][each] = None
+                found["packages"][package] = None
         try:
             import barnabas.pipeline
             from barnabas.record import columnar_kernels, kernel_cache
@@ -85,12 +85,12 @@ def probe(
         except Exception as error:  # noqa: BLE001  whatever keeps it from being loaded is the finding
             found["packages"]["barnabas"] = found["packages"].get("barnabas")
             found["load"] = str(error)
-        for each in servers:
-            host, _, port = each.rpartition(":")
+        for server in servers:
+            host, _, port = server.rpartition(":")
             try:
                 socket.create_connection((host.strip("[]"), int(port)), timeout_s).close()
             except (OSError, ValueError) as error:
-                found["unreachable"][each] = str(error)
+                found["unreachable"][server] = str(error)
         found["folders"] = look_at_folders()
         return found
 
@@ -103,21 +103,21 @@ def before_spark() -> list[Diagnosis]:
 
     java = missing_java()
     found = [Diagnosis("Java", java is None, java or "it is there")]
-    for each in PACKAGES:
+    for package in PACKAGES:
         try:
-            said = version(each)
+            said = version(package)
         except PackageNotFoundError:
-            well = each == "barnabas"  # runs from its sources
+            well = package == "barnabas"  # runs from its sources
             said = barnabas.__version__ if well else f"not installed on the driver: {INSTALL}"
-            found.append(Diagnosis(f"driver: {each}", well, said))
+            found.append(Diagnosis(f"driver: {package}", well, said))
             continue
         is_well = True
-        if each == "pyspark":
+        if package == "pyspark":
             try:
                 check_pyspark(said)
             except PipelineError as error:
                 is_well, said = False, str(error)
-        found.append(Diagnosis(f"driver: {each}", is_well, said))
+        found.append(Diagnosis(f"driver: {package}", is_well, said))
     return found
 
 
@@ -127,9 +127,9 @@ def with_spark(
     """The findings that need a session. Raises `PipelineError`."""
     from barnabas.pipeline.jobs.job_session import session_with
 
-    servers = [each.strip() for each in (bootstrap or "").split(",") if each.strip()]
-    found = [driver_reaches(each) for each in servers]
-    if any(each.is_well for each in found):
+    servers = [server.strip() for server in (bootstrap or "").split(",") if server.strip()]
+    found = [driver_reaches(server) for server in servers]
+    if any(finding.is_well for finding in found):
         found += open_transactions(",".join(servers), time.time())
     spark = session_with("doctor", master, settings, "OFF")
     try:
@@ -195,7 +195,7 @@ def on_executors(
                 raise
             return [Diagnosis("executors", False, sentence)]
         return [
-            finding for each in answers.values() for finding in judged(each, checkpoint, folder)
+            finding for answer in answers.values() for finding in judged(answer, checkpoint, folder)
         ]
 
 

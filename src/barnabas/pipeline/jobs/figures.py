@@ -70,15 +70,15 @@ class QueryFigures:
         line = f"{self.query}: " if self.query else ""
         line += f"batch {self.batch}: {self.rows:,} rows in {self.batch_ms / 1000:.1f} s"
         line += f" ({self.rows_per_s:,.0f} rows/s)"
-        for each in self.sources:
+        for source in self.sources:
             if len(self.sources) > 1:
-                line += f", {each.name} {each.rows_per_s:,.0f} rows/s"
-            if each.offsets_behind == 0:
+                line += f", {source.name} {source.rows_per_s:,.0f} rows/s"
+            if source.offsets_behind == 0:
                 line += ", 0 behind"
-            elif each.offsets_behind is not None:
-                line += f", {each.offsets_behind:,} offsets"
-                if each.seconds_behind is not None:
-                    line += f" and {each.seconds_behind:,} s"
+            elif source.offsets_behind is not None:
+                line += f", {source.offsets_behind:,} offsets"
+                if source.seconds_behind is not None:
+                    line += f" and {source.seconds_behind:,} s"
                 line += " behind"
         parts = [f"{name} {took_ms / 1000:.2f}" for name, took_ms in self.phases_ms.items()]
         at = datetime.fromtimestamp(self.committed_ms / 1000, UTC)
@@ -96,19 +96,19 @@ def figures_of(
         job.name,
         query,
         str(progress.id),
-        f"{PREFIX}{progress.id}" if any(each.is_topics for each in sources) else None,
+        f"{PREFIX}{progress.id}" if any(source.is_topics for source in sources) else None,
         int(progress.batchId),
         rows,
         batch_ms,
         int(began.timestamp() * 1000) + int(took.get("triggerExecution", batch_ms)),
         {
-            phase: sum(took.get(each, 0) for each in names)
+            phase: sum(took.get(name, 0) for name in names)
             for phase, names in PHASES.items()
-            if any(each in took for each in names)
+            if any(name in took for name in names)
         },
         tuple(
-            _source_figures(each, sources, len(progress.sources), rows, batch_ms)
-            for each in progress.sources
+            _source_figures(source, sources, len(progress.sources), rows, batch_ms)
+            for source in progress.sources
         ),
     )
 
@@ -132,11 +132,11 @@ def name_of(offsets: Mapping[str, Any], sources: tuple[Source, ...]) -> str:
     """The source that has the topics of the offsets. Empty where it does not say."""
     if len(sources) == 1:
         return sources[0].name
-    topics = {each for each in offsets if not each.startswith("(")}
-    for each in sources:
-        named = {name.strip() for name in each.options.get("subscribe", "").split(",")}
+    topics = {topic for topic in offsets if not topic.startswith("(")}
+    for source in sources:
+        named = {name.strip() for name in source.options.get("subscribe", "").split(",")}
         if topics and topics <= named:
-            return each.name
+            return source.name
     return ", ".join(sorted(topics))
 
 

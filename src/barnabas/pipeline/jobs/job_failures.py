@@ -27,14 +27,18 @@ def failure_of(job: Job, stage: str, checkpoint: str, text: str) -> RunFailedErr
     where = f"job {job.name} failed in stage {stage}"
     if at.planned > at.done:
         where += f", batch {at.planned}"
-        ranges = [each for each in ranges_of(at.done_offsets, at.planned_offsets) if each.size]
+        ranges = [
+            range_ for range_ in ranges_of(at.done_offsets, at.planned_offsets) if range_.size
+        ]
         if at.done_offsets is None and at.planned_offsets:
-            ends = ", ".join(f"{each} up to {end}" for each, end in at.planned_offsets.items())
+            ends = ", ".join(
+                f"{partition} up to {end}" for partition, end in at.planned_offsets.items()
+            )
             where += f" (its first: {ends})"
         elif ranges:
-            shown = ", ".join(str(each) for each in ranges[:RANGES_SHOWN])
+            shown = ", ".join(str(range_) for range_ in ranges[:RANGES_SHOWN])
             more = f" and {len(ranges) - RANGES_SHOWN} more" if len(ranges) > RANGES_SHOWN else ""
-            where += f" ({sum(each.size for each in ranges):,} records: {shown}{more})"
+            where += f" ({sum(range_.size for range_ in ranges):,} records: {shown}{more})"
     return RunFailedError(f"{where}: {cause_in(text)}")
 
 
@@ -48,4 +52,4 @@ def cause_in(text: str) -> str:
     own = [f"{name}: {said}" for name, said in found if not name.startswith("Py")]
     if own:
         return own[-1]
-    return next((each.strip() for each in text.splitlines() if each.strip()), "no reason is given")
+    return next((line.strip() for line in text.splitlines() if line.strip()), "no reason is given")

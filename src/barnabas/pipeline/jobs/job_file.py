@@ -170,31 +170,31 @@ class Job:
             return (Query("", self.checkpoint, "", self.sinks, self.output_mode),)
         return tuple(
             Query(
-                each.name,
-                f"{self.checkpoint}/{SINKS}/{each.name}",
-                each.reads,
-                (each,),
-                each.output_mode,
+                sink.name,
+                f"{self.checkpoint}/{SINKS}/{sink.name}",
+                sink.reads,
+                (sink,),
+                sink.output_mode,
             )
-            for each in self.sinks
+            for sink in self.sinks
         )
 
     def sources_of(self, query: Query) -> tuple[Source, ...]:
         """The sources that the query reads, in the order of their first use."""
         if not self.is_graph:
             return (self.source,)
-        by_name = {each.name: each for each in self.sources}
-        return tuple(by_name[each] for each in self.graph.sources_above(query.reads))
+        by_name = {source.name: source for source in self.sources}
+        return tuple(by_name[source] for source in self.graph.sources_above(query.reads))
 
     @property
     def lands(self) -> bool:
         """Whether reading tasks write the files of its one sink."""
-        return any(each.lands for each in self.sinks)
+        return any(sink.lands for sink in self.sinks)
 
 
 def graph_of(sources: tuple[Source, ...], steps: tuple[JobStep, ...]) -> StepGraph:
-    marked = [each.name for each in sources if each.watermark is not None]
-    return StepGraph([each.name for each in sources], steps, marked)
+    marked = [source.name for source in sources if source.watermark is not None]
+    return StepGraph([source.name for source in sources], steps, marked)
 
 
 def load(file: str, environment: Mapping[str, str] = os.environ) -> Job:
@@ -215,7 +215,7 @@ def parse(file: str, text: str, environment: Mapping[str, str]) -> Job:
     reading = _Reading(file, key_lines(text), environment)
     job = reading.job(reading.filled(raw, ()))
     if reading.errors or job is None:
-        by_line = sorted(reading.errors, key=lambda each: each[0])
+        by_line = sorted(reading.errors, key=lambda error: error[0])
         raise JobFileError([sentence for _, sentence in by_line])
     return job
 
@@ -253,7 +253,7 @@ class _Reading:
 
     def wrong(self, path: KeyPath, sentence: str) -> None:
         line = line_of(self._lines, path)
-        key = ".".join(each for each in path if not each.isdigit())
+        key = ".".join(part for part in path if not part.isdigit())
         where = f"{self.file}:{line}: {key}: " if key else f"{self.file}: "
         self.errors.append((line, where + sentence))
 
@@ -261,10 +261,10 @@ class _Reading:
         """`value` with the environment's variables in place of ``${NAME}``, also in tables and lists."""
         if isinstance(value, dict):
             return {
-                name: self.filled(each, (*path, *name.split("."))) for name, each in value.items()
+                name: self.filled(entry, (*path, *name.split("."))) for name, entry in value.items()
             }
         if isinstance(value, list):
-            return [self.filled(each, (*path, str(n))) for n, each in enumerate(value)]
+            return [self.filled(entry, (*path, str(n))) for n, entry in enumerate(value)]
         if not isinstance(value, str):
             return value
         for name in _VARIABLE.findall(value):
@@ -275,8 +275,8 @@ class _Reading:
     def job(self, raw: dict[str, Any]) -> Job | None:
         self.check_keys(raw, (), TOP)
         kind = self.one_of(raw, (), "kind", KINDS, "pipeline")
-        for each in sorted(raw.keys() & set(TOP[3:]) - set(OF_KIND.get(kind, TOP))):
-            self.wrong((each,), f"not for a job of kind {kind}")
+        for key in sorted(raw.keys() & set(TOP[3:]) - set(OF_KIND.get(kind, TOP))):
+            self.wrong((key,), f"not for a job of kind {kind}")
         cluster = self.options(raw.get("cluster", {}), ("cluster",))
         name = self.text(raw, (), "name", needed=True)
         if name and not NAME.fullmatch(name):
@@ -297,7 +297,7 @@ class _Reading:
             sinks: tuple[Sink, ...] = (Sink("mirror", f"{mirror.alias}.*", mirror.target),)
         else:
             sinks = () if audit is not None else self.sinks(raw, cluster, name, checkpoint)
-        if replay is not None and any(each.kind != "topic" for each in sinks):
+        if replay is not None and any(sink.kind != "topic" for sink in sinks):
             self.wrong(("sink",), "a replay writes topics")
         is_graph = is_a_graph(raw)
         if is_graph and kind != "pipeline":
@@ -312,11 +312,11 @@ class _Reading:
         if not is_graph:
             self.check_values(source, sinks, sql, dead, is_copied=not (sql or function))
         trigger = self.trigger(raw)
-        steps = self.steps.steps(raw, tuple(each.name for each in sources)) if is_graph else ()
+        steps = self.steps.steps(raw, tuple(source.name for source in sources)) if is_graph else ()
         if not is_graph and sources and kind == "pipeline":
             self.steps.check_transform(sql, function, mode, sources[0])
-            for number, each in enumerate(raw.get("sink", [])):
-                for key in sorted({"name", "output_mode"} & set(each)):
+            for number, entry in enumerate(raw.get("sink", [])):
+                for key in sorted({"name", "output_mode"} & set(entry)):
                     what = "for a sink with from; [transform] has output_mode for all sinks"
                     self.wrong(("sink", str(number), key), what)
         if is_graph and sources and kind == "pipeline":
@@ -353,16 +353,16 @@ class _Reading:
         table = self.table(raw, (), "source")
         given: dict[str, tuple[dict[str, Any], KeyPath]] = {VIEW: (table, ("source",))}
         if has_named_sources(table, SOURCE):
-            given = {name: (each, ("source", name)) for name, each in table.items()}
+            given = {name: (entry, ("source", name)) for name, entry in table.items()}
         found = []
-        for name, (each, path) in given.items():
-            source = self.source(each, path, cluster) if self.steps.is_name(name, path) else None
+        for name, (entry, path) in given.items():
+            source = self.source(entry, path, cluster) if self.steps.is_name(name, path) else None
             if source is not None:
                 source = replace(
                     source,
                     name=name,
-                    watermark=self.steps.watermark(each, path),
-                    deduplicate_by=self.steps.deduplicate_by(each, path),
+                    watermark=self.steps.watermark(entry, path),
+                    deduplicate_by=self.steps.deduplicate_by(entry, path),
                 )
                 self.steps.check_columns(source, path)
                 found.append(source)
@@ -373,9 +373,9 @@ class _Reading:
     ) -> Source | None:
         self.check_keys(table, path, SOURCE)
         options = self.options(table.get("options", {}), (*path, "options"))
-        given = [each for each in ("topics", "topic_pattern", "files") if each in table]
+        given = [key for key in ("topics", "topic_pattern", "files") if key in table]
         by_option = [
-            each for each in ("assign", "subscribe", "subscribePattern") if each in options
+            option for option in ("assign", "subscribe", "subscribePattern") if option in options
         ]
         if len(given) + len(by_option) != 1:
             self.wrong(path, "one of topics, topic_pattern, files or option assign is needed")
@@ -413,7 +413,7 @@ class _Reading:
         self, raw: dict[str, Any], cluster: Mapping[str, str], name: str, checkpoint: str
     ) -> tuple[Sink, ...]:
         given = raw.get("sink", [])
-        if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
+        if not isinstance(given, list) or not all(isinstance(entry, dict) for entry in given):
             self.wrong(("sink",), "sinks are tables: [[sink]]")
             return ()
         if not given:
@@ -437,7 +437,7 @@ class _Reading:
         checkpoint: str,
     ) -> Sink | None:
         self.check_keys(table, path, SINK)
-        kinds = [each for each in ("topic", *TABLES) if each in table]
+        kinds = [key for key in ("topic", *TABLES) if key in table]
         if len(kinds) != 1:
             self.wrong(path, "one of topic, parquet, delta and iceberg is needed")
             return None
@@ -445,14 +445,14 @@ class _Reading:
         place = self.text(table, path, kind, needed=True)
         options = self.options(table.get("options", {}), (*path, "options"))
         if kind == "topic":
-            for each in (*OF_TABLES, "schema", "catalog", "land"):
-                if each in table:
-                    self.wrong((*path, each), "for tables, not for topics")
+            for key in (*OF_TABLES, "schema", "catalog", "land"):
+                if key in table:
+                    self.wrong((*path, key), "for tables, not for topics")
             options = {**cluster, **options, "topic": place}
             self.check_writer(options, path, name, checkpoint)
             return Sink(kind, place, options)
-        for each in sorted(options):
-            self.wrong((*path, "options", *each.split(".")), "a table has no options")
+        for option in sorted(options):
+            self.wrong((*path, "options", *option.split(".")), "a table has no options")
         rules = self.rules(table, path, kind)
         if kind == "iceberg":
             catalog = self.catalog(table, path, place)
@@ -473,8 +473,8 @@ class _Reading:
             return False
         if value and rules.upsert_by:
             self.wrong((*path, "land"), "for tables that are appended to, without upsert_by")
-        for each in rules.partition_by if value else ():
-            if each not in PARTS:
+        for column in rules.partition_by if value else ():
+            if column not in PARTS:
                 what = f"with land a table is partitioned by {' and '.join(PARTS)} only"
                 self.wrong((*path, "partition_by"), what)
         return value
@@ -482,7 +482,7 @@ class _Reading:
     def check_lands(
         self, sinks: tuple[Sink, ...], source: Source | None, *, is_transformed: bool
     ) -> None:
-        if not any(each.lands for each in sinks):
+        if not any(sink.lands for sink in sinks):
             return
         if len(sinks) > 1 or is_transformed or source is None or not source.is_topics:
             self.wrong(("sink",), "land is for the only sink of topics without a transformation")
@@ -501,7 +501,7 @@ class _Reading:
             found = check_source(source.options, sql, has_dead_letters=dead is not None)
             if found is not None:
                 self.wrong(("transform", "sql"), found)
-        copied = [("sink", each) for each in sinks if is_copied]
+        copied = [("sink", key) for key in sinks if is_copied]
         copied += [("dead_letters", dead)] if dead is not None else []
         for key, sink in copied:
             found = check_writer(sink.options)
@@ -509,16 +509,14 @@ class _Reading:
                 self.wrong((key,), found)
 
     def rules(self, table: dict[str, Any], path: KeyPath, kind: str) -> TableRules:
-        columns = {
-            each: self.names(table, path, each) if each in table else () for each in OF_TABLES
-        }
+        columns = {key: self.names(table, path, key) if key in table else () for key in OF_TABLES}
         schema = self.table(table, path, "schema")
         self.check_keys(schema, (*path, "schema"), ("evolution",))
         evolution = self.one_of(schema, (*path, "schema"), "evolution", EVOLUTIONS, "none")
         if kind == "parquet":
-            for each in ("upsert_by", "order_by", "schema"):
-                if each in table:
-                    self.wrong((*path, each), "for delta and iceberg: a Parquet folder is appended")
+            for key in ("upsert_by", "order_by", "schema"):
+                if key in table:
+                    self.wrong((*path, key), "for delta and iceberg: a Parquet folder is appended")
         if columns["order_by"] and not columns["upsert_by"]:
             self.wrong((*path, "order_by"), "chooses among rows of a key: upsert_by is needed")
         return TableRules(**columns, adds_columns=evolution == ADD_COLUMNS)
@@ -534,9 +532,9 @@ class _Reading:
     def check_writer(
         self, options: Mapping[str, str], path: KeyPath, name: str, checkpoint: str
     ) -> None:
-        for each in ("txnAppId", "txnVersion", "checkpointLocation"):
-            if each in options:
-                self.wrong((*path, "options", each), "the job says this itself")
+        for option in ("txnAppId", "txnVersion", "checkpointLocation"):
+            if option in options:
+                self.wrong((*path, "options", option), "the job says this itself")
         named = {"checkpointLocation": checkpoint or "/", "txnAppId": name, "txnVersion": "0"}
         for check in (
             check_names,
@@ -559,7 +557,7 @@ class _Reading:
         path = ("dead_letters",)
         table = self.table(raw, (), "dead_letters")
         self.check_keys(table, path, DEAD_LETTERS)
-        if sources and not any("value.format" in each.options for each in sources):
+        if sources and not any("value.format" in source.options for source in sources):
             self.wrong(path, "dead letters are values that value.format of the source cannot read")
         topic = self.text(table, path, "topic", needed=True)
         options = self.options(table.get("options", {}), (*path, "options"))
@@ -580,9 +578,11 @@ class _Reading:
         try:
             check(options)
         except OptionError as error:
-            named = [each for each in options if re.search(rf"\b{re.escape(each)}\b", str(error))]
-            for each in sorted(named, key=len, reverse=True):
-                parts = tuple(each.split("."))
+            named = [
+                option for option in options if re.search(rf"\b{re.escape(option)}\b", str(error))
+            ]
+            for option in sorted(named, key=len, reverse=True):
+                parts = tuple(option.split("."))
                 for above in ((*path, "options"), ("cluster",)):
                     if (*above, *parts) in self._lines:
                         self.wrong((*above, *parts), str(error))
@@ -650,7 +650,7 @@ def is_a_graph(raw: Mapping[str, Any]) -> bool:
     return (
         "step" in raw
         or has_named_sources(raw.get("source"), SOURCE)
-        or (isinstance(sinks, list) and any("from" in each for each in sinks))
+        or (isinstance(sinks, list) and any("from" in entry for entry in sinks))
     )
 
 

@@ -97,7 +97,7 @@ class KindsReading:
         if not isinstance(replicas, bool):
             self._reading.wrong((*path, "replicas"), f"true or false, not {replicas!r}")
         report = self._reading.text(table, path, "report")
-        return Audit(tuple(absolute(each) or "" for each in folders), bool(replicas), report)
+        return Audit(tuple(absolute(folder) or "" for folder in folders), bool(replicas), report)
 
 
 def time_ms(value: Any) -> int | None:

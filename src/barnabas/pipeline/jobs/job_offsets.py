@@ -58,7 +58,7 @@ def position_of(checkpoint: str) -> CheckpointPosition:
 
 def _numbers(store: Any, folder: str) -> list[int]:
     try:
-        return [int(each) for each in store.names(folder) if each.isdigit()]
+        return [int(name) for name in store.names(folder) if name.isdigit()]
     except FileNotFoundError:
         return []
 
@@ -87,7 +87,11 @@ def offsets_of(checkpoint: str, batch: int) -> PartitionOffsets:
 def ranges_of(begin: PartitionOffsets | None, end: PartitionOffsets | None) -> list[Range]:
     """The ranges between two positions; a partition that the first lacks is new and left out."""
     begin, end = begin or {}, end or {}
-    return [Range(*each, begin[each], end[each]) for each in sorted(end) if each in begin]
+    return [
+        Range(*partition, begin[partition], end[partition])
+        for partition in sorted(end)
+        if partition in begin
+    ]
 
 
 def next_ranges(source: Source, checkpoint: str) -> list[Range]:
@@ -102,14 +106,17 @@ def next_ranges(source: Source, checkpoint: str) -> list[Range]:
     if begin is None:
         begin = offsets_at(cluster, options.starting, partitions, options, starting=True)
     first, ends = earliest(cluster, partitions, options), latest(cluster, partitions, options)
-    for each in partitions:
-        at = begin.get(each, first[each])
-        if at < first[each] and options.fail_on_data_loss:
+    for partition in partitions:
+        at = begin.get(partition, first[partition])
+        if at < first[partition] and options.fail_on_data_loss:
             raise DataLossError(
-                f"{each}: records from {at} to {first[each]} are gone, and the job continues at {at};"
-                " option failOnDataLoss=false continues behind them"
+                f"{partition}: records from {at} to {first[partition]} are gone, and the job continues at"
+                f" {at}; option failOnDataLoss=false continues behind them"
             )
-    return [Range(*each, max(begin.get(each, 0), first[each]), ends[each]) for each in partitions]
+    return [
+        Range(*partition, max(begin.get(partition, 0), first[partition]), ends[partition])
+        for partition in partitions
+    ]
 
 
 def fix_beginnings(options: Mapping[str, str], checkpoints: Sequence[str]) -> None:
@@ -118,13 +125,13 @@ def fix_beginnings(options: Mapping[str, str], checkpoints: Sequence[str]) -> No
     another. A query that is new beside one that runs already (dead letters that a job gets later) begins
     where that one continues. `options` are those of the reader. Raises `PipelineError`."""
     given = source_options(options, streaming=True)
-    done = {each: position_of(each).done_offsets for each in checkpoints}
-    found = next((each for each in done.values() if each is not None), None)
+    done = {checkpoint: position_of(checkpoint).done_offsets for checkpoint in checkpoints}
+    found = next((offsets for offsets in done.values() if offsets is not None), None)
     if found is None:
         begin = begin_of(replace(given, checkpoint=checkpoints[0]), TopicIds(checkpoints[0]))
     else:  # of all topics of that query
         mine = partitions_of(given.cluster.connect(), given.subscription)
-        begin = {each: found[each] for each in mine if each in found}
+        begin = {partition: found[partition] for partition in mine if partition in found}
     for place in checkpoints:
         reader = replace(given, checkpoint=place)
         if done[place] is None and kept_begin(reader) is None:
@@ -137,7 +144,7 @@ def bytes_of(source: Source, ranges: list[Range]) -> list[int]:
 
     options = source_options(source.options, streaming=True)
     each_offset = mean_sizes(options.cluster.connect(), ranges, options)
-    return [each.size * each_offset.get(each.of, 0) for each in ranges]
+    return [range_.size * each_offset.get(range_.of, 0) for range_ in ranges]
 
 
 def digest_of(checkpoint: str, batch: int) -> str:

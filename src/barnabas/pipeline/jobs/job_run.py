@@ -78,7 +78,7 @@ class JobRun:
         self._say = say
         self._is_remote = is_connect(spark)
         self._shared = None if self._is_remote else SharedFolders(spark, folders_of(job))
-        self._runs = [QueryRun(job, each, spark, self._shared) for each in job.queries]
+        self._runs = [QueryRun(job, query, spark, self._shared) for query in job.queries]
         self.figures: dict[str, QueryFigures] = {}
         """The figures of the last batch of each query, by its name."""
         self.batches = 0
@@ -91,8 +91,8 @@ class JobRun:
             self._start_all(running, available_now=available_now)
             self._follow(running)
         finally:
-            for each in running:
-                each.handle.stop()
+            for run in running:
+                run.handle.stop()
             if not self._is_remote:
                 self._spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
 
@@ -102,7 +102,7 @@ class JobRun:
         try:
             self._start_all(running, available_now=available_now)
         finally:
-            queries += [each.handle for each in running]
+            queries += [run.handle for run in running]
 
     def _start_all(self, running: list[Running], *, available_now: bool) -> None:
         check_checkpoint(self._job)
@@ -115,18 +115,18 @@ class JobRun:
 
         if not self._is_remote:
             self._fix_beginnings()
-        for each in self._runs:
-            with self._stages(each):
-                rows = each.rows()
+        for run in self._runs:
+            with self._stages(run):
+                rows = run.rows()
             with self._stages("sinks"):
-                writes = [] if self._is_remote else each.writes()
+                writes = [] if self._is_remote else run.writes()
             with self._stages("shared folders"):
                 if self._shared is not None:
                     self._shared.prove()
             with self._stages("start"):
-                call = ServerBatch(self._job, each.query) if self._is_remote else None
-                start = partial(each.start, rows, writes, triggered, call)
-                running.append(Running(started(start), each.query.checkpoint, each))
+                call = ServerBatch(self._job, run.query) if self._is_remote else None
+                start = partial(run.start, rows, writes, triggered, call)
+                running.append(Running(started(start), run.query.checkpoint, run))
         if self._job.dead_letters is not None:
             for source in self._job.sources:
                 if "value.format" in source.options:
@@ -137,9 +137,9 @@ class JobRun:
         """One beginning of each source for all queries that read it and begin together, before one starts."""
         for source in self._job.sources:
             reading = [
-                each.query.checkpoint
-                for each in self._runs
-                if source in self._job.sources_of(each.query)
+                run.query.checkpoint
+                for run in self._runs
+                if source in self._job.sources_of(run.query)
             ]
             if self._job.is_graph and all(map(can_open, reading)):
                 # A sink that was added later begins at `startingOffsets`.
@@ -172,9 +172,9 @@ class JobRun:
     def plan(self) -> str:
         """The plan that Spark makes of sources and steps; nothing is read."""
         plans = []
-        for each in self._runs:
-            heading = f"-- {each.query.name}\n" if each.query.name else ""
-            rows = each.rows()
+        for run in self._runs:
+            heading = f"-- {run.query.name}\n" if run.query.name else ""
+            rows = run.rows()
             plans.append(f"{heading}{rows._jdf.queryExecution().analyzed().toString()}")
         return "\n".join(plans)
 
@@ -205,31 +205,31 @@ class JobRun:
     def _follow(self, running: list[Running]) -> None:
         left = list(running)
         written_s = time.monotonic()
-        groups = next((each.groups for each in self._runs), None)
+        groups = next((run.groups for run in self._runs), None)
         while left:
             if groups is not None and time.monotonic() - written_s > GROUPS_S:
                 groups.write()
                 written_s = time.monotonic()
-            for each in tuple(left):
-                if self._await(each, POLL_S / len(left)):
-                    left.remove(each)
-                self._report(each)
+            for run in tuple(left):
+                if self._await(run, POLL_S / len(left)):
+                    left.remove(run)
+                self._report(run)
         if groups is not None:
             groups.write()
 
     def _report(self, running: Running) -> None:
-        for each in running.handle.recentProgress:
-            if each.batchId <= running.reported or not each.numInputRows:
+        for progress in running.handle.recentProgress:
+            if progress.batchId <= running.reported or not progress.numInputRows:
                 continue
-            running.reported = each.batchId
+            running.reported = progress.batchId
             if running.run is None:
                 continue
-            rows = running.run.landed.pop(each.batchId, None) or each.numInputRows
+            rows = running.run.landed.pop(progress.batchId, None) or progress.numInputRows
             self.batches += 1
             self.rows += rows
             query = running.run.query
             sources = self._job.sources_of(query)
-            found = figures_of(self._job, query.name, sources, each, rows)
+            found = figures_of(self._job, query.name, sources, progress, rows)
             self.figures[query.name] = found
             self._say(found.line())
 
@@ -274,7 +274,7 @@ def check_checkpoint(job: Job) -> None:
     except StagingError:
         return  # Spark knows the place, Python does not
     if job.is_graph and position_of(job.checkpoint).query:
-        names = " or ".join(f"{job.checkpoint}/{SINKS}/{each.name}" for each in job.queries)
+        names = " or ".join(f"{job.checkpoint}/{SINKS}/{query.name}" for query in job.queries)
         raise PipelineError(
             f"{job.checkpoint} is the checkpoint of one query, from before the job had steps: move it, with"
             f" all that is in it, to {names}, whose sink then continues where the query was; or name a new"
@@ -295,9 +295,9 @@ def folders_of(job: Job) -> list[str]:
     because the catalog chooses the folder of a new table."""
     places = [
         job.checkpoint,
-        *(each.place for each in job.sinks if each.kind in ("parquet", "delta")),
+        *(sink.place for sink in job.sinks if sink.kind in ("parquet", "delta")),
     ]
-    return [folder for each in places if each and (folder := provable(each))]
+    return [folder for place in places if place and (folder := provable(place))]
 
 
 def provable(place: str) -> str | None:
@@ -317,12 +317,12 @@ def placed(job: Job, spark: SparkSession) -> Job:
     if checkpoint:
         checkpoint = place_for_session(spark, checkpoint, "checkpoint")
     sinks = []
-    for each in job.sinks:
-        if each.is_bare:
-            each = replace(each, place=place_for_session(spark, each.place, f"{each.kind} table"))
-        elif each.kind == "iceberg" and not is_connect(spark):
-            check_given(spark, table_of(each))
-        sinks.append(each)
+    for sink in job.sinks:
+        if sink.is_bare:
+            sink = replace(sink, place=place_for_session(spark, sink.place, f"{sink.kind} table"))
+        elif sink.kind == "iceberg" and not is_connect(spark):
+            check_given(spark, table_of(sink))
+        sinks.append(sink)
     return replace(job, checkpoint=checkpoint, sinks=tuple(sinks))
 
 
@@ -350,11 +350,11 @@ def run(
             from barnabas.pipeline.audit.audit_run import run_audit
 
             return run_audit(job.name, job.audit, job.source.options, spark, say)
-        for each in job.sources:
-            if each.is_topics:
+        for source in job.sources:
+            if source.is_topics:
                 from barnabas.pipeline.read.lag_listener import LagListener
 
-                spark.streams.addListener(LagListener(each.options))
+                spark.streams.addListener(LagListener(source.options))
                 break
         at_work = JobRun(placed(job, spark), spark, say)
         at_work.run(available_now=available_now)

@@ -82,7 +82,7 @@ def session_with(name: str, master: str, settings: dict[str, str], log_level: st
                 jvm.start({**settings, "spark.master": master, "spark.app.name": name})
             spark = builder.getOrCreate()
     except (Py4JError, PySparkException) as error:
-        said = "".join(each for each in jvm.kept if "WARN" not in each).strip()
+        said = "".join(line for line in jvm.kept if "WARN" not in line).strip()
         raise why_not_started(master, PipelineError(f"{error}\n{said}")) from error
     spark.sparkContext.setLogLevel(log_level)
     return spark

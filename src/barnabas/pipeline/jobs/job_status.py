@@ -30,7 +30,7 @@ from barnabas.wire.errors import KafkaError
 def status_of(job: Job) -> dict[str, Any]:
     """The status for people and programs. Raises `PipelineError`."""
     if job.is_graph:
-        queries = [{"name": each.name, **query_status(job, each)} for each in job.queries]
+        queries = [{"name": query.name, **query_status(job, query)} for query in job.queries]
         return {"job": job.name, "queries": queries}
     return {"job": job.name, **query_status(job, job.queries[0])}
 
@@ -38,13 +38,13 @@ def status_of(job: Job) -> dict[str, Any]:
 def query_status(job: Job, query: Query) -> dict[str, Any]:
     """The status of one query. Raises `PipelineError`."""
     at = position_of(query.checkpoint)
-    sources = [each for each in job.sources_of(query) if each.is_topics]
+    sources = [read for read in job.sources_of(query) if read.is_topics]
     found: dict[str, Any] = {
         "query": at.query,
         "batch": at.done,
         "planned": at.planned if at.planned > at.done else None,
         "group": f"{PREFIX}{at.query}" if at.query and sources else None,
-        "sinks": [_sink_status(job, each) for each in query.sinks],
+        "sinks": [_sink_status(job, sink) for sink in query.sinks],
         "partitions": [],
     }
     if not sources or not at.done_offsets:
@@ -55,19 +55,23 @@ def query_status(job: Job, query: Query) -> dict[str, Any]:
         cluster = cluster_options(source.options).connect()
         ends = latest(cluster, list(left), options)
         # Another source of the query may be of another cluster.
-        offsets = {each: left[each] for each in left if each in ends or source is sources[-1]}
-        left = {each: offset for each, offset in left.items() if each not in offsets}
+        offsets = {
+            partition: left[partition]
+            for partition in left
+            if partition in ends or source is sources[-1]
+        }
+        left = {partition: offset for partition, offset in left.items() if partition not in offsets}
         in_group = _in_group(cluster, found["group"])
         found["partitions"] += [
             {
-                "topic": each.topic,
-                "partition": each.partition,
-                "offset": offsets[each],
-                "end": ends.get(each),
-                "lag": max(ends[each] - offsets[each], 0) if each in ends else None,
-                "in_group": in_group.get(each),
+                "topic": partition.topic,
+                "partition": partition.partition,
+                "offset": offsets[partition],
+                "end": ends.get(partition),
+                "lag": max(ends[partition] - offsets[partition], 0) if partition in ends else None,
+                "in_group": in_group.get(partition),
             }
-            for each in sorted(offsets)
+            for partition in sorted(offsets)
         ]
     return found
 

@@ -67,22 +67,22 @@ class LandedRows:
         self, table: str, batch: Batch, partition_by: tuple[str, ...] = (), *, keeps: bool = False
     ) -> Path:
         """Stage the rows as :meth:`BatchRows.staged` does. Raises `StagingError`."""
-        return gathered([each.file for each in self._collected()], table, batch)
+        return gathered([landed.file for landed in self._collected()], table, batch)
 
     def stored(
         self, table: str, batch: Batch, partition_by: tuple[str, ...] = (), *, keeps: bool = False
     ) -> list[StoredFile]:
         """Store the rows as :meth:`BatchRows.stored` does. Raises `StagingError`."""
         found = [
-            StoredFile(each.file.removeprefix(f"{table}/"), each.rows, each.bytes)
-            for each in self._collected()
+            StoredFile(landed.file.removeprefix(f"{table}/"), landed.rows, landed.bytes)
+            for landed in self._collected()
         ]
         check_there(table, found)
         return found
 
     def _collected(self) -> list[Any]:
-        files = [each for each in self._files.collect() if each.file]
-        self.count = sum(each.rows for each in files)
+        files = [file for file in self._files.collect() if file.file]
+        self.count = sum(file.rows for file in files)
         return files
 
 
@@ -98,11 +98,11 @@ class Landing:
         good_only: bool = False,
     ) -> None:
         """`options` are those of ``format("barnabas")``. Raises `OptionError`."""
-        for each in table.partition_by:
-            if each not in PARTS:
+        for column in table.partition_by:
+            if column not in PARTS:
                 raise OptionError(
                     f"a table that reading tasks write is partitioned by {' and '.join(PARTS)} only, not"
-                    f" by {each}"
+                    f" by {column}"
                 )
         self.table = table
         self.schema: StructType = spark.readStream.format(FORMAT).options(**options).load().schema
@@ -128,14 +128,14 @@ def gathered(files: list[str], table: str, batch: Batch) -> Path:
     """A folder with the files and nothing else. Raises `StagingError`."""
     folder = Path(table, STAGED, f"{batch.number}-{uuid.uuid4().hex}")
     folder.mkdir(parents=True)
-    for each in files:
-        target = folder / Path(each).relative_to(Path(table, LANDED))
+    for file in files:
+        target = folder / Path(file).relative_to(Path(table, LANDED))
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
-            os.rename(each, target)
+            os.rename(file, target)
         except FileNotFoundError as error:
             raise StagingError(
-                f"{each} is not there: driver and executors do not share {table}"
+                f"{file} is not there: driver and executors do not share {table}"
             ) from error
     return folder
 

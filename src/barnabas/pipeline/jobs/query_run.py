@@ -94,9 +94,9 @@ class QueryRun:
             kept = frame.persist() if len(writes) > 1 else frame
             self._prove()
             try:
-                for sink, each in zip(self.query.sinks, writes, strict=True):
+                for sink, write in zip(self.query.sinks, writes, strict=True):
                     self.stage = f"sink {sink}"
-                    each(kept, batch)
+                    write(kept, batch)
                 self.stage = SOURCE
             finally:
                 if kept is not frame:
@@ -115,7 +115,7 @@ class QueryRun:
 
     def writes(self) -> list[WriteBatch]:
         """A function for each sink. Raises `PipelineError`."""
-        return [self.writer(each) for each in self.query.sinks]
+        return [self.writer(sink) for sink in self.query.sinks]
 
     def writer(self, sink: Sink) -> WriteBatch:
         if sink.kind == "topic":
@@ -151,11 +151,11 @@ class QueryRun:
         publish = self._publish(sink)
         if self._job.sql or self._job.function or self._job.replay is not None:
             return publish
-        if self._job.is_graph and self.query.reads in (each.name for each in self._job.steps):
+        if self._job.is_graph and self.query.reads in (step.name for step in self._job.steps):
             return publish
 
         def write(frame: DataFrame, batch: int) -> None:
-            publish(frame.select(*[each for each in RECORD if each in frame.columns]), batch)
+            publish(frame.select(*[column for column in RECORD if column in frame.columns]), batch)
 
         return write
 

@@ -39,8 +39,8 @@ class ServerBatch:
             self._writes = run.writes()
         kept = frame.persist() if len(self._writes) > 1 else frame
         try:
-            for each in self._writes:
-                each(kept, batch)
+            for write in self._writes:
+                write(kept, batch)
         finally:
             if kept is not frame:
                 kept.unpersist()

@@ -35,7 +35,7 @@ Look = Callable[[], dict[str, tuple[bool, str, str]]]
 def folder_look(folders: Sequence[str], mark: str) -> Look:
     """A function for executors: by folder whether the driver's mark is there, the name of one's own, and what
     kept it from being written."""
-    wanted = [(each, SCHEME.match(each) is not None) for each in folders]
+    wanted = [(folder, SCHEME.match(folder) is not None) for folder in folders]
 
     def look() -> dict[str, tuple[bool, str, str]]:
         import os
@@ -66,19 +66,19 @@ def folder_look(folders: Sequence[str], mark: str) -> Look:
 def marked(folders: Sequence[str]) -> Iterator[str]:
     """The name of a mark that is in each of the folders; afterwards no mark is there."""
     mark = MARK + uuid.uuid4().hex
-    stores = {each: open_store(each) for each in folders}
+    stores = {folder: open_store(folder) for folder in folders}
     try:
-        for folder, each in stores.items():
+        for folder, store in stores.items():
             try:
-                each.write(mark, [b"driver"])
+                store.write(mark, [b"driver"])
             except OSError as error:
                 raise StagingError(f"the driver cannot write in {folder}: {error}") from error
         yield mark
     finally:
-        for each in stores.values():
-            for name in each.names(""):
+        for store in stores.values():
+            for name in store.names(""):
                 if name.startswith(mark):
-                    each.delete(name)
+                    store.delete(name)
 
 
 def why_not_shared(folder: str, answer: tuple[bool, str, str]) -> str | None:

@@ -50,8 +50,8 @@ def groups_of(cluster: ClusterClient, pattern: str) -> list[str]:
         )
         if answer.error_code not in (ErrorCode.NONE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS):
             raise KafkaError(ErrorCode(answer.error_code), "listing groups")
-        found.update(each.group_id for each in answer.groups)
-    return sorted(each for each in found if wanted.fullmatch(each) and not each.startswith(OWN))
+        found.update(group.group_id for group in answer.groups)
+    return sorted(group for group in found if wanted.fullmatch(group) and not group.startswith(OWN))
 
 
 def committed_by(cluster: ClusterClient, group: str) -> PartitionOffsets:
@@ -61,18 +61,18 @@ def committed_by(cluster: ClusterClient, group: str) -> PartitionOffsets:
         request, OffsetFetchResponse, _codes, at_most=ONE_GROUP
     )
     return {
-        TopicPartition(topic.name, each.partition_index): each.committed_offset
+        TopicPartition(topic.name, partition.partition_index): partition.committed_offset
         for topic in answer.topics
-        for each in topic.partitions
-        if each.committed_offset >= 0
+        for partition in topic.partitions
+        if partition.committed_offset >= 0
     }
 
 
 def _codes(response: OffsetFetchResponse) -> Iterator[int]:
     yield response.error_code
     for topic in response.topics:
-        for each in topic.partitions:
-            yield each.error_code
+        for partition in topic.partitions:
+            yield partition.error_code
 
 
 class GroupCheckpoints:
@@ -103,9 +103,9 @@ class GroupCheckpoints:
                     if downstream is None:
                         continue
                     there = TopicPartition(remote_topic(self._alias, of.topic), of.partition)
-                    each = GroupCheckpoint(group, there, upstream, downstream)
-                    if self._written.get(each.key()) != each.value():
-                        fresh[each.key()] = each.value()
+                    checkpoint = GroupCheckpoint(group, there, upstream, downstream)
+                    if self._written.get(checkpoint.key()) != checkpoint.value():
+                        fresh[checkpoint.key()] = checkpoint.value()
             append(self._target, checkpoints_topic(self._alias), fresh.items())
             self._written.update(fresh)
         except (KafkaError, ChannelError, PipelineError) as error:
@@ -118,9 +118,9 @@ def translated_offsets(
     """The checkpoints by group, as the mirror wrote them last. Raises `PipelineError`."""
     found: dict[str, dict[TopicPartition, GroupCheckpoint]] = {}
     for key, value in read_all(target, checkpoints_topic(alias)):
-        each = checkpoint_from(key, value)
-        if group in (None, each.group):
-            found.setdefault(each.group, {})[each.of] = each
+        checkpoint = checkpoint_from(key, value)
+        if group in (None, checkpoint.group):
+            found.setdefault(checkpoint.group, {})[checkpoint.of] = checkpoint
     return found
 
 
@@ -128,7 +128,7 @@ def commit_translated(
     target: SinkOptions, group: str, checkpoints: dict[TopicPartition, GroupCheckpoint]
 ) -> None:
     """In the target, for a group without members there. Raises `PipelineError`."""
-    at = {of: each.downstream for of, each in checkpoints.items()}
+    at = {of: checkpoint.downstream for of, checkpoint in checkpoints.items()}
     if not commit_offsets(target.cluster.connect(), group, at):
         raise PipelineError(
             f"the offsets of group {group} cannot be committed: it has members, or no right"

@@ -80,8 +80,8 @@ def _create(
     cluster: ClusterClient, name: str, partitions: int, settings: Mapping[str, str]
 ) -> ErrorCode:
     configs = [
-        create_topics_request.CreatableTopicConfig(name=each, value=value)
-        for each, value in settings.items()
+        create_topics_request.CreatableTopicConfig(name=name, value=value)
+        for name, value in settings.items()
     ]
     topic = create_topics_request.CreatableTopic(
         name=name, num_partitions=partitions, replication_factor=-1, configs=configs
@@ -162,14 +162,14 @@ class OffsetSyncs:
         """Write the syncs of a batch that the target has; `ends` are its end offsets in the source."""
         cluster = self._options.cluster.connect()
         at = {
-            TopicPartition(remote_topic(self._alias, each.topic), each.partition): LATEST
-            for each in ends
+            TopicPartition(remote_topic(self._alias, partition.topic), partition.partition): LATEST
+            for partition in ends
         }
         found = offsets_of_all(cluster, at, patience_ms=cluster.patience_ms)
         syncs = []
-        for each, end in sorted(ends.items()):
-            there = TopicPartition(remote_topic(self._alias, each.topic), each.partition)
-            sync = OffsetSync(each, end, found[there])
+        for partition, end in sorted(ends.items()):
+            there = TopicPartition(remote_topic(self._alias, partition.topic), partition.partition)
+            sync = OffsetSync(partition, end, found[there])
             if self._learn(sync):
                 syncs.append((sync.key(), sync.value()))
         append(self._options, syncs_topic(self._alias), syncs)

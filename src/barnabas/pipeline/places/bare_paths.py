@@ -84,8 +84,8 @@ def options_in(options: SinkOptions, store: str) -> SinkOptions:
     if not store:
         return options
     named = [
-        store + each if each and is_bare(each) else each
-        for each in (options.staging, options.checkpoint)
+        store + place if place and is_bare(place) else place
+        for place in (options.staging, options.checkpoint)
     ]
     return replace(options, staging=named[0], checkpoint=named[1])
 

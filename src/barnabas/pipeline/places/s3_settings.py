@@ -77,8 +77,8 @@ def settings_from(spark: Callable[[str], str | None], environment: Mapping[str, 
     """`spark` gives a setting of Spark's by its whole name, None where it is not set."""
     found = {}
     for field, (setting, *variables) in NAMES.items():
-        values = [spark(PREFIX + setting), *(environment.get(each) for each in variables)]
-        found[field] = next((each for each in values if each), "")
+        values = [spark(PREFIX + setting), *(environment.get(variable) for variable in variables)]
+        found[field] = next((value for value in values if value), "")
     endpoint = found["endpoint"]
     if endpoint and "://" not in endpoint:
         is_encrypted = (spark(IS_ENCRYPTED) or "true").lower() != "false"
@@ -165,4 +165,4 @@ def of_session(conf: Callable[[str, str], str | None]) -> dict[str, str]:
     """S3A's settings in a session, by their whole names, for tasks outside of SQL. `conf` is
     ``spark.conf.get``."""
     names = [PREFIX + setting for setting, *_ in NAMES.values()] + [IS_ENCRYPTED]
-    return {each: value for each in names if (value := conf(each, ""))}
+    return {name: value for name in names if (value := conf(name, ""))}

@@ -36,8 +36,8 @@ class StoredFile:
 def values_in(folders: list[str] | tuple[str, ...]) -> dict[str, str | None]:
     """The values of folders named ``column=value``, as Spark and Hive name them."""
     found: dict[str, str | None] = {}
-    for each in folders:
-        name, equals, value = each.partition("=")
+    for folder in folders:
+        name, equals, value = folder.partition("=")
         if equals:
             found[unquote(name)] = None if value == NULL else unquote(value)
     return found
@@ -81,10 +81,10 @@ def written_below(table: str, folder: str) -> list[StoredFile]:
 def check_there(table: str, files: list[StoredFile]) -> None:
     """Raises `StagingError` where the driver does not find what tasks wrote."""
     store = table_store(table)
-    for each in files:
-        if store.size(each.name) != each.size:
+    for file in files:
+        if store.size(file.name) != file.size:
             raise StagingError(
-                f"{each.name}, which a task has written, is not in {table} for the driver: both are to open"
+                f"{file.name}, which a task has written, is not in {table} for the driver: both are to open"
                 " the same store"
             )
 
@@ -96,13 +96,13 @@ def rows_of_files(table: str, files: list[StoredFile], schema: Any) -> Any:
 
     store = table_store(table)
     tables = [schema.empty_table()]
-    for each in files:
-        with store.open_input(each.name) as file:
+    for stored in files:
+        with store.open_input(stored.name) as file:
             tables.append(pq.read_table(file).select(schema.names).cast(schema))
     return pa.concat_tables(tables)
 
 
 def remove(table: str, files: list[StoredFile]) -> None:
     store = table_store(table)
-    for each in files:
-        store.delete(each.name)
+    for file in files:
+        store.delete(file.name)

@@ -182,7 +182,7 @@ class ArrowStore:
 
     def names(self, directory: str) -> list[str]:
         selector = pafs.FileSelector(self._path(directory), allow_not_found=True)
-        return sorted(each.base_name for each in self._files.get_file_info(selector))
+        return sorted(file.base_name for file in self._files.get_file_info(selector))
 
     def open_input(self, name: str) -> Any:
         """A file to be read at any position, a context manager."""
@@ -197,9 +197,9 @@ class ArrowStore:
         """Names below the root and sizes of all files below a directory, sorted."""
         selector = pafs.FileSelector(self._path(directory), allow_not_found=True, recursive=True)
         return sorted(
-            (each.path.removeprefix(f"{self.root}/"), each.size)
-            for each in self._files.get_file_info(selector)
-            if each.type == pafs.FileType.File
+            (file.path.removeprefix(f"{self.root}/"), file.size)
+            for file in self._files.get_file_info(selector)
+            if file.type == pafs.FileType.File
         )
 
     def delete(self, name: str) -> None:

@@ -108,7 +108,7 @@ def _name(options: SourceOptions) -> str:
         [
             list(what.topics),
             what.pattern,
-            [str(each) for each in what.partitions],
+            [str(partition) for partition in what.partitions],
             starting,
             options.without_timestamp,
         ]
@@ -119,7 +119,7 @@ def _name(options: SourceOptions) -> str:
 def _of_sparks_connector(store: StagingStore, options: SourceOptions) -> PartitionOffsets | None:
     """The beginning that Spark's Kafka connector has kept, where it is the query's only source."""
     with suppress(FileNotFoundError, ValueError, AttributeError, TypeError, StagingError):
-        if [each for each in store.names(SOURCES) if each.isdigit()] != ["0"]:
+        if [name for name in store.names(SOURCES) if name.isdigit()] != ["0"]:
             return None
         version, _, text = store.read(f"{SOURCES}/0/0").decode().lstrip("\0").partition("\n")
         if version == "v1":

@@ -63,8 +63,8 @@ def report(losses: Sequence[Loss], options: SourceOptions) -> None:
     text = f"records may be lost: {shown}; set failOnDataLoss to false to continue without them"
     if options.fail_on_data_loss:
         raise DataLossError(text)
-    for each in losses:
-        log.warning("pipeline.records_lost: %s", each)
+    for loss in losses:
+        log.warning("pipeline.records_lost: %s", loss)
     if options.checkpoint is not None:
         from pyspark import TaskContext
 
@@ -73,20 +73,20 @@ def report(losses: Sequence[Loss], options: SourceOptions) -> None:
             check_in_task(options.checkpoint, "checkpointLocation", context)
             check_checkpoint(options.checkpoint, context.getLocalProperty(QUERY_ID))
         store = open_store(f"{options.checkpoint}/barnabas")
-        for each in losses:
-            name = f"{each.topic}-{each.partition}-{each.begin}-{each.end}.json"
-            store.write(f"{FOLDER}/{name}", [json.dumps(asdict(each)).encode()])
+        for loss in losses:
+            name = f"{loss.topic}-{loss.partition}-{loss.begin}-{loss.end}.json"
+            store.write(f"{FOLDER}/{name}", [json.dumps(asdict(loss)).encode()])
 
 
 def kept(checkpoint: str) -> list[Loss]:
     """All losses that were kept beside a checkpoint, by topic, partition and offset."""
     store = open_store(f"{checkpoint}/barnabas")
-    names = [each for each in store.names(FOLDER) if each.endswith(".json")]
-    found = [Loss(**json.loads(store.read(f"{FOLDER}/{each}"))) for each in names]
-    return sorted(found, key=lambda each: (each.topic, each.partition, each.begin))
+    names = [name for name in store.names(FOLDER) if name.endswith(".json")]
+    found = [Loss(**json.loads(store.read(f"{FOLDER}/{name}"))) for name in names]
+    return sorted(found, key=lambda loss: (loss.topic, loss.partition, loss.begin))
 
 
 def count(checkpoint: str) -> dict[str, int]:
     """How many losses there were, and offsets in them."""
     found = kept(checkpoint)
-    return {"ranges": len(found), "offsets": sum(each.offsets for each in found)}
+    return {"ranges": len(found), "offsets": sum(loss.offsets for loss in found)}

@@ -33,12 +33,13 @@ KNOWN_MS = 3_000.0
 def partitions_of(cluster: ClusterClient, subscription: Subscription) -> list[TopicPartition]:
     """All partitions that the subscription names now, in order. Missing topics give none."""
     if subscription.partitions:
-        names = {each.topic for each in subscription.partitions}
+        names = {partition.topic for partition in subscription.partitions}
         topics = cluster.topics(names)
         return [
-            each
-            for each in subscription.partitions
-            if each.topic in topics and each.partition in topics[each.topic].partitions
+            partition
+            for partition in subscription.partitions
+            if partition.topic in topics
+            and partition.partition in topics[partition.topic].partitions
         ]
     if subscription.pattern is not None:
         pattern = re.compile(subscription.pattern)
@@ -50,7 +51,9 @@ def partitions_of(cluster: ClusterClient, subscription: Subscription) -> list[To
     else:
         topics = cluster.topics(subscription.topics)
     return [
-        TopicPartition(name, each) for name in sorted(topics) for each in topics[name].partitions
+        TopicPartition(name, partition)
+        for name in sorted(topics)
+        for partition in topics[name].partitions
     ]
 
 
@@ -60,8 +63,10 @@ def partitions_at_start(cluster: ClusterClient, subscription: Subscription) -> l
     patience = Patience(min(cluster.patience_ms, KNOWN_MS))
     while True:
         found = partitions_of(cluster, subscription)
-        missing = sorted(set(subscription.topics) - {each.topic for each in found})
-        missing += [str(each) for each in subscription.partitions if each not in found]
+        missing = sorted(set(subscription.topics) - {partition.topic for partition in found})
+        missing += [
+            str(partition) for partition in subscription.partitions if partition not in found
+        ]
         if not missing:
             return found
         try:
@@ -86,18 +91,20 @@ def offsets_at(
             wanted = dict.fromkeys(partitions, timestamp)
         case AtTimestamps(timestamps):
             check_covers(timestamps, partitions, "timestamps")
-            wanted = {each: timestamps[each] for each in partitions}
+            wanted = {partition: timestamps[partition] for partition in partitions}
         case AtOffsets(offsets):
             check_covers(offsets, partitions, "offsets")
-            wanted = {each: offsets[each] for each in partitions if offsets[each] < 0}
+            wanted = {
+                partition: offsets[partition] for partition in partitions if offsets[partition] < 0
+            }
     found = offsets_known(cluster, wanted, isolation)
     resolved: PartitionOffsets = {}
-    for each in partitions:
-        if isinstance(place, AtOffsets) and place.offsets[each] >= 0:
-            resolved[each] = place.offsets[each]
+    for partition in partitions:
+        if isinstance(place, AtOffsets) and place.offsets[partition] >= 0:
+            resolved[partition] = place.offsets[partition]
         else:
-            resolved[each] = found[each]
-    absent = [each for each in partitions if resolved[each] < 0]
+            resolved[partition] = found[partition]
+    absent = [partition for partition in partitions if resolved[partition] < 0]
     if absent:
         if starting and options.without_timestamp == "error":
             raise OptionError(
@@ -140,7 +147,7 @@ def earliest(
     found = cluster.list_offsets(
         dict.fromkeys(partitions, EARLIEST), isolation=options.fetch.isolation
     )
-    return {each: at.offset for each, at in found.items()}
+    return {partition: at.offset for partition, at in found.items()}
 
 
 def latest(
@@ -149,4 +156,4 @@ def latest(
     found = cluster.list_offsets(
         dict.fromkeys(partitions, LATEST), isolation=options.fetch.isolation
     )
-    return {each: at.offset for each, at in found.items()}
+    return {partition: at.offset for partition, at in found.items()}

@@ -43,11 +43,11 @@ class TopicIds:
         known = self._load()
         asked = sorted(partitions)
         others = set()
-        for name in sorted({each.topic for each in asked}):
+        for name in sorted({partition.topic for partition in asked}):
             now = topic_id_of(cluster, name)
             if now is not None and known.get(name, uuid_text(now)) != uuid_text(now):
                 others.add(name)
-        return {each for each in asked if each.topic in others}
+        return {partition for partition in asked if partition.topic in others}
 
     def take(
         self,
@@ -60,7 +60,7 @@ class TopicIds:
         read from their beginning in it."""
         known = self._load()
         fresh = dict(known)
-        for name in sorted({each.topic for each in end}):
+        for name in sorted({partition.topic for partition in end}):
             now = topic_id_of(cluster, name)
             if now is not None:
                 fresh[name] = uuid_text(now)
@@ -68,11 +68,11 @@ class TopicIds:
             return
         self._ids = fresh
         if again:
-            self._from = {each: begin[each] for each in sorted(again)}
-            self._to = {each: end[each] for each in sorted(again)}
+            self._from = {partition: begin[partition] for partition in sorted(again)}
+            self._to = {partition: end[partition] for partition in sorted(again)}
         store = self._store()
         if store is not None:
-            self._write(store, {each.topic for each in end})
+            self._write(store, {partition.topic for partition in end})
 
     def begins_again(self, partition: TopicPartition, begin: int, end: int) -> bool:
         """Whether the range of a batch is that in which the partition's topic became another."""
@@ -86,8 +86,12 @@ class TopicIds:
         document = _read(store)
         document["ids"] |= {name: self._ids[name] for name in sorted(mine) if name in self._ids}
         for side, offsets in (("from", self._from), ("to", self._to)):
-            others = {name: each for name, each in document[side].items() if name not in mine}
-            own = {name: each for name, each in to_json(offsets).items() if name in mine}
+            others = {
+                name: partitions for name, partitions in document[side].items() if name not in mine
+            }
+            own = {
+                name: partitions for name, partitions in to_json(offsets).items() if name in mine
+            }
             document[side] = others | own
         store.write(FILE, [json.dumps(document).encode()])
 

@@ -51,9 +51,9 @@ def schema_of(options: Options) -> StructType | str:
     headers = boolean(options, "includeHeaders", False) or HEADERS in columns_of(options)
     columns = columns_of(options)
     fields = [
-        each
-        for each in record_schema(include_headers=headers).fields
-        if not columns or each.name in columns
+        field
+        for field in record_schema(include_headers=headers).fields
+        if not columns or field.name in columns
     ]
     if value_options(options) is None:
         return StructType(fields)
@@ -61,5 +61,5 @@ def schema_of(options: Options) -> StructType | str:
 
     values = reader_schema(options)
     assert values is not None
-    written = [f"`{each.name}` {each.dataType.simpleString()}" for each in fields]
+    written = [f"`{field.name}` {field.dataType.simpleString()}" for field in fields]
     return ", ".join([*written, f"`{DATA}` {values.ddl}", f"`{ERROR}` string"])

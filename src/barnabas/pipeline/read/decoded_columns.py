@@ -28,7 +28,7 @@ class DecodedColumns:
                 schema.field(DATA).type if DATA in names else pa.struct([])
             )
             self._record_schema = pa.schema(
-                [each for each in schema if each.name not in (DATA, ERROR, VALUE)]
+                [field for field in schema if field.name not in (DATA, ERROR, VALUE)]
             )
             names |= {VALUE}
         self.wanted = names & ALL
@@ -40,10 +40,10 @@ class DecodedColumns:
         found = self._decode(values)
         plain = columns.to_arrow(topic, partition, self._record_schema)
         arrays = []
-        for each in self.schema:
-            match each.name:
+        for field in self.schema:
+            match field.name:
                 case "data":
-                    arrays.append(found.data.cast(each.type))
+                    arrays.append(found.data.cast(field.type))
                 case "_error":
                     arrays.append(found.errors)
                 case "value":

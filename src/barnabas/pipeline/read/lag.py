@@ -47,7 +47,7 @@ def behind(
     at: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]
 ) -> dict[str, int]:
     """Offsets between where a query is and where its partitions end."""
-    left = [max(latest[each] - at.get(each, 0), 0) for each in sorted(latest)]
+    left = [max(latest[partition] - at.get(partition, 0), 0) for partition in sorted(latest)]
     total = sum(left)
     return {
         "offsets": total,
@@ -61,7 +61,7 @@ def offsets_in_progress(text: str | None) -> PartitionOffsets:
     """Offsets of a source as a query's progress has them. Empty where they are another format's."""
     try:
         raw = json.loads(text or "{}")
-        return from_json({name: each for name, each in raw.items() if name[:1] != "("})
+        return from_json({name: offsets for name, offsets in raw.items() if name[:1] != "("})
     except (ValueError, AttributeError, TypeError):
         return {}
 
@@ -89,7 +89,8 @@ def commit_offsets(cluster: ClusterClient, group: str, offsets: PartitionOffsets
         generation_id_or_member_epoch=NO_GENERATION,
         member_id="",
         topics=[
-            OffsetCommitRequestTopic(name=name, partitions=each) for name, each in topics.items()
+            OffsetCommitRequestTopic(name=name, partitions=partitions)
+            for name, partitions in topics.items()
         ],
     )
     coordinator = Coordinator(cluster, group, GROUP, patience_ms=TIMEOUT_MS)
@@ -103,5 +104,5 @@ def commit_offsets(cluster: ClusterClient, group: str, offsets: PartitionOffsets
 
 def _codes(response: OffsetCommitResponse) -> Iterator[int]:
     for topic in response.topics:
-        for each in topic.partitions:
-            yield each.error_code
+        for partition in topic.partitions:
+            yield partition.error_code

@@ -48,7 +48,7 @@ ROW_GROUP_BYTES = 64 << 20
 def file_row(file: str, rows: int, size: int) -> pa.RecordBatch:
     from barnabas.record.columnar import numbers, repeated_text  # compiled code: only in tasks
 
-    counts = [numbers(np.array([each]), pa.int64()) for each in (rows, size)]
+    counts = [numbers(np.array([number]), pa.int64()) for number in (rows, size)]
     return pa.RecordBatch.from_arrays([repeated_text(file, 1), *counts], schema=FILES_SCHEMA)
 
 
@@ -66,9 +66,9 @@ class LandingReader(StreamReader):
         for folder, ranges in by_folder(getattr(partition, "ranges", ()), plan).items():
             rows = read_range(self.options, self.schema, RangePartition(*ranges))
             if plan.good_only:
-                rows = (each.filter(pc.is_null(each.column(ERROR))) for each in rows)
+                rows = (batch.filter(pc.is_null(batch.column(ERROR))) for batch in rows)
             if plan.partition_by and not plan.keeps_parts:
-                rows = (each.drop_columns(list(plan.partition_by)) for each in rows)
+                rows = (batch.drop_columns(list(plan.partition_by)) for batch in rows)
             yield write_file(rows, folder, ranges[0])
 
 
@@ -76,11 +76,11 @@ def by_folder(ranges: tuple[Range, ...], plan: LandingPlan) -> dict[str, list[Ra
     """Ranges by the folder of their files: ``name=value`` for each column of a partitioned table, as Spark
     and Hive have it."""
     found: dict[str, list[Range]] = {}
-    for each in ranges:
-        values = {"topic": each.topic, "partition": str(each.partition)}
+    for range_ in ranges:
+        values = {"topic": range_.topic, "partition": str(range_.partition)}
         parts = [f"{name}={quote(values[name], safe='')}" for name in plan.partition_by]
         below = DATA if is_in_store(plan.table) else LANDED
-        found.setdefault(os.path.join(plan.table, below, *parts), []).append(each)
+        found.setdefault(os.path.join(plan.table, below, *parts), []).append(range_)
     return found
 
 
@@ -124,11 +124,11 @@ def _write_groups(out: Any, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch
 def _groups(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Batches joined to row groups, bounded in rows and bytes."""
     kept, rows, size = [first], first.num_rows, first.nbytes
-    for each in rest:
-        if rows + each.num_rows > ROW_GROUP or size + each.nbytes > ROW_GROUP_BYTES:
+    for row in rest:
+        if rows + row.num_rows > ROW_GROUP or size + row.nbytes > ROW_GROUP_BYTES:
             yield pa.Table.from_batches(kept)
             kept, rows, size = [], 0, 0
-        kept.append(each)
-        rows += each.num_rows
-        size += each.nbytes
+        kept.append(row)
+        rows += row.num_rows
+        size += row.nbytes
     yield pa.Table.from_batches(kept)

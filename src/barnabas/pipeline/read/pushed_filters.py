@@ -96,25 +96,25 @@ def pushed(filters: Iterable[Filter]) -> PushedFilters:
     topics: frozenset[str] | None = None
     partitions, offsets = Bounds(), Bounds()
     timestamp_ms: int | None = None
-    for each in filters:
-        match getattr(each, "attribute", None):
+    for filter_ in filters:
+        match getattr(filter_, "attribute", None):
             case ("topic",):
-                names = _names(each)
+                names = _names(filter_)
                 if names is not None:
                     topics = names if topics is None else topics & names
             case ("partition",):
-                partitions = partitions.within(_bounds(each))
+                partitions = partitions.within(_bounds(filter_))
             case ("offset",):
-                offsets = offsets.within(_bounds(each))
+                offsets = offsets.within(_bounds(filter_))
             case ("timestamp",):
-                since = _since_ms(each)
+                since = _since_ms(filter_)
                 if since is not None:
                     timestamp_ms = max(since, timestamp_ms or 0)
     return PushedFilters(topics, partitions, offsets, timestamp_ms)
 
 
-def _names(each: Filter) -> frozenset[str] | None:
-    match each:
+def _names(filter_: Filter) -> frozenset[str] | None:
+    match filter_:
         case EqualTo(value=str(name)) | EqualNullSafe(value=str(name)):
             return frozenset({name})
         case In(value=names) if all(isinstance(name, str) for name in names):
@@ -122,8 +122,8 @@ def _names(each: Filter) -> frozenset[str] | None:
     return None
 
 
-def _bounds(each: Filter) -> Bounds:
-    match each:
+def _bounds(filter_: Filter) -> Bounds:
+    match filter_:
         case EqualTo(value=int(n)) | EqualNullSafe(value=int(n)):
             return Bounds(n, n + 1)
         case GreaterThan(value=int(n)):
@@ -139,8 +139,8 @@ def _bounds(each: Filter) -> Bounds:
     return Bounds()
 
 
-def _since_ms(each: Filter) -> int | None:
-    match each:
+def _since_ms(filter_: Filter) -> int | None:
+    match filter_:
         case (
             EqualTo(value=when)
             | EqualNullSafe(value=when)
@@ -150,7 +150,7 @@ def _since_ms(each: Filter) -> int | None:
             return _ms(when)
         case In(value=times) if times:
             all_ms = [_ms(when) for when in times]
-            known = [each for each in all_ms if each is not None]
+            known = [stamp for stamp in all_ms if stamp is not None]
             return min(known) if len(known) == len(all_ms) else None
     return None
 

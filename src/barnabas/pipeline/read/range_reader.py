@@ -172,8 +172,8 @@ class RangeReader:
         from barnabas.record.columnar import AbortedTransaction
 
         return [
-            AbortedTransaction(each.producer_id, each.first_offset)
-            for each in partition.aborted_transactions or ()
+            AbortedTransaction(aborted.producer_id, aborted.first_offset)
+            for aborted in partition.aborted_transactions or ()
         ]
 
     def _idle(self, partition: fetch_response.PartitionData) -> None:
@@ -339,9 +339,9 @@ def mean_sizes(
     bytes_max = min(SAMPLE_BYTES, options.fetch.partition_bytes_max)
     options = replace(options, fetch=replace(options.fetch, partition_bytes_max=bytes_max))
     return {
-        each.of: RangeReader(cluster, each, options).bytes_each()
-        for each in ranges
-        if each.size > 0
+        range_.of: RangeReader(cluster, range_, options).bytes_each()
+        for range_ in ranges
+        if range_.size > 0
     }
 
 

@@ -61,7 +61,7 @@ class RowsWithPlan:
         """Read here what the plan's only task is to read, if that is at most `offsets_max` offsets and
         `BYTES_MAX` bytes."""
         self._rows = None
-        offsets = sum(each.size for each in ranges)
+        offsets = sum(range_.size for range_ in ranges)
         if len(tasks) != 1 or not 0 < offsets <= self._offsets_max or len(ranges) > RANGES_MAX:
             return
         if offsets * self._bytes_each > BYTES_MAX:
@@ -69,11 +69,11 @@ class RowsWithPlan:
             return
         rows, size = [], 0
         try:
-            for each in read(tasks[0]):
-                rows.append(each)
-                size += each.nbytes
+            for batch in read(tasks[0]):
+                rows.append(batch)
+                size += batch.nbytes
                 if size > BYTES_MAX:
-                    self._bytes_each = size / sum(each.num_rows for each in rows)
+                    self._bytes_each = size / sum(batch.num_rows for batch in rows)
                     return
         except Exception as error:  # noqa: BLE001  the task meets the same
             log.debug("pipeline.left_to_task: %s", error)

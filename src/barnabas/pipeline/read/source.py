@@ -83,16 +83,16 @@ RANGES_AHEAD = 4
 
 def wanted_schema(options: SourceOptions, schema: StructType) -> StructType:
     """`schema` where it can be read. Raises `OptionError` for a column that is none of a record."""
-    known = {each.name: each.dataType for each in record_schema(include_headers=True).fields}
-    for each in schema.fields:
-        if options.values is not None and each.name in (DATA, ERROR):
+    known = {field.name: field.dataType for field in record_schema(include_headers=True).fields}
+    for field in schema.fields:
+        if options.values is not None and field.name in (DATA, ERROR):
             continue
-        if each.name not in known:
-            raise OptionError(f"a record has no column {each.name!r}: {', '.join(known)}")
-        if each.dataType.simpleString() != known[each.name].simpleString():
+        if field.name not in known:
+            raise OptionError(f"a record has no column {field.name!r}: {', '.join(known)}")
+        if field.dataType.simpleString() != known[field.name].simpleString():
             raise OptionError(
-                f"column {each.name!r} is {known[each.name].simpleString()}, not"
-                f" {each.dataType.simpleString()}"
+                f"column {field.name!r} is {known[field.name].simpleString()}, not"
+                f" {field.dataType.simpleString()}"
             )
     return schema
 
@@ -132,9 +132,9 @@ def pieces_of(ranges: list[Range], options: SourceOptions) -> list[Range]:
 def packed(pieces: list[Range], options: SourceOptions) -> list[RangePartition]:
     """Tasks. A number of them that is asked for is not packed."""
     if options.partitions_min is not None:
-        return [RangePartition(each) for each in pieces]
+        return [RangePartition(piece) for piece in pieces]
     return [
-        RangePartition(*each) for each in pack_ranges(pieces, rows_max=options.rows_per_task_max)
+        RangePartition(*pack) for pack in pack_ranges(pieces, rows_max=options.rows_per_task_max)
     ]
 
 
@@ -151,7 +151,7 @@ def read_range(
     columns = to_arrow_schema(schema, timezone="UTC")
     cluster = options.cluster.connect()
     ranges = getattr(partition, "ranges", ())
-    readers = deque(RangeReader(cluster, each, options, patience_ms) for each in ranges)
+    readers = deque(RangeReader(cluster, range_, options, patience_ms) for range_ in ranges)
     begun: deque[RangeReader] = deque()
     while readers or begun:
         while readers and len(begun) < RANGES_AHEAD:
@@ -183,20 +183,20 @@ class BatchReader(SameVersion, DataSourceReader):  # type: ignore[misc]
         offsets = self.pushed.offsets
         ranges = [
             Range(
-                *each,
-                max(start[each], offsets.least, since.get(each, 0)),
-                min(end[each], offsets.end),
-                topic_id_of(cluster, each.topic),
+                *partition,
+                max(start[partition], offsets.least, since.get(partition, 0)),
+                min(end[partition], offsets.end),
+                topic_id_of(cluster, partition.topic),
             )
-            for each in partitions
-            if self.pushed.takes(each)
+            for partition in partitions
+            if self.pushed.takes(partition)
         ]
         # Spark takes an empty list for one partition of its own class.
         if options.batch_offsets == FIRST_USE or not self.may_move:
             return list(task_partitions(ranges, options) or [RangePartition(None)])
-        empty = [each for each in ranges if each.size == 0]
+        empty = [range_ for range_ in ranges if range_.size == 0]
         pieces = sorted(
-            [*pieces_of(ranges, options), *empty], key=lambda each: (each.of, each.start)
+            [*pieces_of(ranges, options), *empty], key=lambda range_: (range_.of, range_.start)
         )
         tasks = packed(opened(pieces, options), options) or [RangePartition(None)]
         if sees_newer(options):
@@ -208,10 +208,14 @@ class BatchReader(SameVersion, DataSourceReader):  # type: ignore[misc]
         is so young."""
         if self.pushed.timestamp_ms is None:
             return {}
-        wanted = {each: self.pushed.timestamp_ms for each in partitions if self.pushed.takes(each)}
+        wanted = {
+            partition: self.pushed.timestamp_ms
+            for partition in partitions
+            if self.pushed.takes(partition)
+        }
         isolation = self.options.fetch.isolation
         found = offsets_known(self.options.cluster.connect(), wanted, isolation)
-        return {each: UNBOUNDED if at < 0 else at for each, at in found.items()}
+        return {partition: UNBOUNDED if at < 0 else at for partition, at in found.items()}
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangePartition)
@@ -287,25 +291,25 @@ class StreamReader(SameVersion, RowsWithPlan, DataSourceStreamReader, SupportsTr
             end = dict(self._final)
         else:
             end = self._latest_known(begin)
-        again = {each for each in self._created_again(begin) if each in end}
+        again = {partition for partition in self._created_again(begin) if partition in end}
         self._check_not_behind(begin, end, again)
-        again = {each for each in again if begin[each] > 0}
+        again = {partition for partition in again if begin[partition] > 0}
         begin = begin | dict.fromkeys(again, 0)
-        for each in begin:
+        for partition in begin:
             # A deleted partition keeps its offset. A log that ends before it was recreated, or lost
             # its end: records appended from now on are read, as Spark's own connector does.
-            end.setdefault(each, begin[each])
+            end.setdefault(partition, begin[partition])
         fresh = sorted(end.keys() - begin.keys())
         if fresh:
             first = earliest(self.options.cluster.connect(), fresh, self.options)
-            begin = begin | {each: first.get(each, end[each]) for each in fresh}
+            begin = begin | {partition: first.get(partition, end[partition]) for partition in fresh}
         if self._holds_back(begin, end, limit):
             self._planned = at
             return to_json(at)
         end = self._limited(begin, end, limit)
-        for each in again:
-            if end[each] == at[each]:  # Spark would see no batch there
-                end[each] -= 1
+        for partition in again:
+            if end[partition] == at[partition]:  # Spark would see no batch there
+                end[partition] -= 1
         self._ids.take(self.options.cluster.connect(), at, end, again)
         if end != at:
             self._triggered_ms = now_ms()
@@ -329,9 +333,12 @@ class StreamReader(SameVersion, RowsWithPlan, DataSourceStreamReader, SupportsTr
         from barnabas.pipeline.read.range_reader import mean_sizes
 
         cluster = self.options.cluster.connect()
-        waiting = [each for each in sorted(end) if begin[each] < end[each]]
+        waiting = [partition for partition in sorted(end) if begin[partition] < end[partition]]
         first = earliest(cluster, waiting, self.options) if waiting else {}
-        ranges = [Range(*each, max(begin[each], first.get(each, 0)), end[each]) for each in waiting]
+        ranges = [
+            Range(*partition, max(begin[partition], first.get(partition, 0)), end[partition])
+            for partition in waiting
+        ]
         return mean_sizes(cluster, ranges, self.options)
 
     def _holds_back(self, begin: PartitionOffsets, end: PartitionOffsets, limit: ReadLimit) -> bool:
@@ -342,7 +349,7 @@ class StreamReader(SameVersion, RowsWithPlan, DataSourceStreamReader, SupportsTr
         if self._triggered_ms is None:
             self._triggered_ms = now_ms()
         waited_ms = now_ms() - self._triggered_ms
-        waiting = sum(max(end[each] - begin[each], 0) for each in end)
+        waiting = sum(max(end[partition] - begin[partition], 0) for partition in end)
         return waiting < rows_min and waited_ms < self.options.trigger_delay_ms_max
 
     def _latest(self) -> PartitionOffsets:
@@ -382,16 +389,16 @@ class StreamReader(SameVersion, RowsWithPlan, DataSourceStreamReader, SupportsTr
         """A log that ends before where the query is has lost what the query had read or planned, and a
         topic of another id has nothing of it."""
         lost = []
-        for each in sorted(begin):
-            if each in again:
+        for partition in sorted(begin):
+            if partition in again:
                 why = AGAIN
-            elif each not in end:
-                why = self._why_gone(each)
-            elif end[each] < begin[each]:
-                why = f"the log ends at {end[each]}"
+            elif partition not in end:
+                why = self._why_gone(partition)
+            elif end[partition] < begin[partition]:
+                why = f"the log ends at {end[partition]}"
             else:
                 continue
-            lost.append(Loss.of(each, begin[each], UNKNOWN, why))
+            lost.append(Loss.of(partition, begin[partition], UNKNOWN, why))
         report(lost, self.options)
 
     def _why_gone(self, partition: TopicPartition) -> str:
@@ -410,24 +417,36 @@ class StreamReader(SameVersion, RowsWithPlan, DataSourceStreamReader, SupportsTr
         # A first batch that is repeated without a kept beginning may meet partitions that are newer than it:
         # the next batch reads them.
         deleted = [] if begins == self._begin else sorted(begins.keys() - ends.keys())
-        lost = [Loss.of(each, begins[each], UNKNOWN, self._why_gone(each)) for each in deleted]
+        lost = [
+            Loss.of(partition, begins[partition], UNKNOWN, self._why_gone(partition))
+            for partition in deleted
+        ]
         again = [
-            each for each in sorted(ends) if self._ids.begins_again(each, begins[each], ends[each])
+            partition
+            for partition in sorted(ends)
+            if self._ids.begins_again(partition, begins[partition], ends[partition])
         ]
         if again:
             first = earliest(cluster, again, self.options)
-            begins |= {each: min(first.get(each, 0), ends[each]) for each in again}
+            begins |= {
+                partition: min(first.get(partition, 0), ends[partition]) for partition in again
+            }
         gone = self._created_again(ends)
         lost += [
-            Loss.of(each, begins[each], ends[each], AGAIN)
-            for each in sorted(gone)
-            if begins[each] < ends[each]
+            Loss.of(partition, begins[partition], ends[partition], AGAIN)
+            for partition in sorted(gone)
+            if begins[partition] < ends[partition]
         ]
         report(lost, self.options)
         ranges = [
-            Range(*each, begins[each], ends[each], topic_id_of(cluster, each.topic))
-            for each in sorted(ends)
-            if begins[each] < ends[each] and each not in gone
+            Range(
+                *partition,
+                begins[partition],
+                ends[partition],
+                topic_id_of(cluster, partition.topic),
+            )
+            for partition in sorted(ends)
+            if begins[partition] < ends[partition] and partition not in gone
         ]
         tasks = task_partitions(ranges, self.options)
         self.bring(tasks, ranges, self._read_in_driver)
@@ -443,12 +462,14 @@ class StreamReader(SameVersion, RowsWithPlan, DataSourceStreamReader, SupportsTr
         """Partitions that came into being since the last trigger are read from their beginning."""
         first = earliest(self.options.cluster.connect(), fresh, self.options)
         lost = [
-            Loss.of(each, 0, first[each], "the log of a new partition does not begin at 0")
-            for each in fresh
-            if first.get(each, 0) > 0
+            Loss.of(
+                partition, 0, first[partition], "the log of a new partition does not begin at 0"
+            )
+            for partition in fresh
+            if first.get(partition, 0) > 0
         ]
         report(lost, self.options)
-        return {each: min(first.get(each, 0), ends[each]) for each in fresh}
+        return {partition: min(first.get(partition, 0), ends[partition]) for partition in fresh}
 
     # -- reading, in the executors ---------------------------------------------------------------
 
@@ -467,4 +488,4 @@ class StreamReader(SameVersion, RowsWithPlan, DataSourceStreamReader, SupportsTr
 
 def behind(begin: PartitionOffsets, end: PartitionOffsets) -> set[TopicPartition]:
     """Partitions that are not in `end`, or end before where the query is."""
-    return {each for each, offset in begin.items() if end.get(each, -1) < offset}
+    return {partition for partition, offset in begin.items() if end.get(partition, -1) < offset}

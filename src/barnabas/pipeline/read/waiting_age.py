@@ -37,8 +37,10 @@ class WaitingAge:
         self, at: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], wall_ms: float
     ) -> int | None:
         """The age at `wall_ms`, 0 where nothing waits; None where it is not known."""
-        waiting = {each: ends[each] - at[each] for each in ends if each in at}
-        furthest = max(sorted(waiting), key=lambda each: waiting[each], default=None)
+        waiting = {
+            partition: ends[partition] - at[partition] for partition in ends if partition in at
+        }
+        furthest = max(sorted(waiting), key=lambda partition: waiting[partition], default=None)
         if furthest is None or waiting[furthest] <= 0:
             self._sampled_ms = float("-inf")
             return 0

@@ -59,15 +59,15 @@ def opened(ranges: Iterable[Range], options: SourceOptions) -> list[Range]:
     """Pieces of partitions, in their order, as open ranges where options have them begin or end with the
     log."""
     found: list[Range] = []
-    for _, group in groupby(ranges, key=lambda each: each.of):
+    for _, group in groupby(ranges, key=lambda piece: piece.of):
         pieces = list(group)
-        for each in pieces:
-            ends = each is pieces[-1] and _is_at(options.ending, each.of, LATEST)
-            if ends or not _is_fixed(options.starting, each.of):
-                each = OpenRange(
-                    each.topic, each.partition, each.start, each.end, each.topic_id, ends
+        for piece in pieces:
+            ends = piece is pieces[-1] and _is_at(options.ending, piece.of, LATEST)
+            if ends or not _is_fixed(options.starting, piece.of):
+                piece = OpenRange(
+                    piece.topic, piece.partition, piece.start, piece.end, piece.topic_id, ends
                 )
-            found.append(each)
+            found.append(piece)
     return found
 
 
@@ -93,31 +93,31 @@ def settled(
 ) -> list[Range]:
     """Ranges as they are now, of the plan with that id. Raises `DataLossError`."""
     ranges = list(ranges)
-    moving = [each for each in ranges if isinstance(each, OpenRange)]
+    moving = [range_ for range_ in ranges if isinstance(range_, OpenRange)]
     if not moving and newer is None:
         return ranges
     if options.batch_offsets != EACH_USE and _is_on_cluster(plan):
-        return [each for each in ranges if each.size > 0]
+        return [range_ for range_ in ranges if range_.size > 0]
     cluster = options.cluster.connect()
     fresh: list[TopicPartition] = []
     if newer is not None:
         found = partitions_of(cluster, options.subscription)
-        fresh = [each for each in found if each not in newer.known]
-    of = sorted({*(each.of for each in moving), *fresh})
-    for name in sorted({each.topic for each in of}):
+        fresh = [partition for partition in found if partition not in newer.known]
+    of = sorted({*(range_.of for range_ in moving), *fresh})
+    for name in sorted({partition.topic for partition in of}):
         cluster.forget(name)  # a worker lives for many queries
     first = earliest(cluster, of, options)
-    ends = latest(cluster, [each for each in of if each in first], options)
+    ends = latest(cluster, [partition for partition in of if partition in first], options)
     now = [
-        _now(each, cluster, first, ends, options) if isinstance(each, OpenRange) else each
-        for each in ranges
+        _now(range_, cluster, first, ends, options) if isinstance(range_, OpenRange) else range_
+        for range_ in ranges
     ]
     now += [
-        Range(*each, first[each], ends[each], topic_id_of(cluster, each.topic))
-        for each in fresh
-        if each in ends
+        Range(*partition, first[partition], ends[partition], topic_id_of(cluster, partition.topic))
+        for partition in fresh
+        if partition in ends
     ]
-    return [each for each in now if each.size > 0]
+    return [range_ for range_ in now if range_.size > 0]
 
 
 def _now(

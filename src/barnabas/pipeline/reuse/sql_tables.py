@@ -44,7 +44,7 @@ VARIABLE = re.compile(r"\$\{.+\}")
 
 def is_made(given: Mapping[str, str]) -> bool:
     """Whether the options are those of a table that is being made."""
-    return MADE_WITH in {each.lower() for each in given}
+    return MADE_WITH in {name.lower() for name in given}
 
 
 def named(given: Mapping[str, str]) -> dict[str, str]:
@@ -82,9 +82,9 @@ def with_options(schema: StructType | str, options: Mapping[str, str]) -> Struct
 
 def kept_options(schema: StructType) -> dict[str, str] | None:
     """The options that `with_options` put there; None where no column is a table's."""
-    for each in schema.fields:
-        text = each.metadata.get(KEPT)
-        comment = each.metadata.get("comment", "")
+    for field in schema.fields:
+        text = field.metadata.get(KEPT)
+        comment = field.metadata.get("comment", "")
         if text is None and comment.startswith(COMMENT):
             text = base64.b64decode(comment.removeprefix(COMMENT)).decode()
         if text is not None:
@@ -99,7 +99,7 @@ def options_in_query(
     """The options of a query: `given`, and beneath it the options of its table that mean something to it.
     Raises `OptionError`."""
     mine = named(given)
-    lower = {each.lower() for each in mine}
+    lower = {name.lower() for name in mine}
     if SERVERS in lower:
         return mine
     kept = kept_options(schema)
@@ -118,7 +118,7 @@ def options_in_query(
         )
     here, there = (READING, WRITING) if reading else (WRITING, READING)
     foreign = set(there) - set(here) | set(OF_BATCHES if streaming else OF_STREAMS)
-    without = {each.lower() for each in foreign if not each.startswith("kafka.")}
+    without = {name.lower() for name in foreign if not name.startswith("kafka.")}
     return mine | {
         name: value
         for name, value in kept.items()
@@ -132,5 +132,5 @@ def written_columns(schema: StructType) -> StructType:
     if kept_options(schema) is None:
         return schema
     return StructType(
-        [each for each in schema.fields if each.name not in ("offset", "timestampType")]
+        [field for field in schema.fields if field.name not in ("offset", "timestampType")]
     )

@@ -60,15 +60,15 @@ def _home() -> str | None:
     if spec is None or spec.origin is None or folder is None:
         return None
     installed = Path(spec.origin).parent
-    linked = [each for each in LINKED if (installed / each).is_dir()]
+    linked = [part for part in LINKED if (installed / part).is_dir()]
     if not {"bin", "jars"} <= set(linked):
         return None
     name = hashlib.sha256(os.fsencode(installed)).hexdigest()[:16]
     home, made = Path(folder, name), Path(folder, f"{name}.{uuid.uuid4().hex}")
     try:
         made.mkdir()
-        for each in linked:
-            (made / each).symlink_to(installed / each)
+        for part in linked:
+            (made / part).symlink_to(installed / part)
         made.rename(home)
     except OSError:  # one is there, of this process or another
         rmtree(made, ignore_errors=True)

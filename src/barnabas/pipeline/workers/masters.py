@@ -32,15 +32,15 @@ def check_master(
             "this process is the driver, so spark.submit.deployMode is client: start it on a machine that"
             " executors reach, or in a container of the cluster"
         )
-    if master == "yarn" and not any(environment.get(each) for each in YARN_FOLDERS):
+    if master == "yarn" and not any(environment.get(variable) for variable in YARN_FOLDERS):
         raise PipelineError(
             "master yarn needs HADOOP_CONF_DIR or YARN_CONF_DIR: the folder with core-site.xml and"
             " yarn-site.xml of the cluster"
         )
     if master.startswith(STANDALONE):
-        places = [_split(each, 7077) for each in master.removeprefix(STANDALONE).split(",")]
+        places = [_split(place, 7077) for place in master.removeprefix(STANDALONE).split(",")]
         _check_reached(places, f"Spark's master {master}")
-    if master.startswith(KUBERNETES) and not any(environment.get(each) for each in PROXIES):
+    if master.startswith(KUBERNETES) and not any(environment.get(variable) for variable in PROXIES):
         url = master.removeprefix(KUBERNETES)
         scheme, colon, rest = url.rpartition("://")
         place = _split(rest.split("/")[0], 80 if colon and scheme == "http" else 443)
@@ -57,9 +57,9 @@ def _split(place: str, port: int) -> tuple[str, int]:
 def _check_reached(places: list[tuple[str, int]], what: str) -> None:
     """Raises `PipelineError` if none of the places accepts a connection."""
     why: OSError | None = None
-    for each in places:
+    for place in places:
         try:
-            socket.create_connection(each, CONNECT_S).close()
+            socket.create_connection(place, CONNECT_S).close()
         except OSError as error:
             why = error
         else:

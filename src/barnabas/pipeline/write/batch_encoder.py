@@ -140,7 +140,7 @@ class BatchEncoder:
         values = BytesColumn.of(self._encoded(columns["value"]), size)
         headers = HeadersColumn.of(columns.get("headers"), size)
         stamps = self._stamps(columns.get("timestamp"))
-        counts = np.array([self._count(each) for each in names], np.int32)
+        counts = np.array([self._count(name) for name in names], np.int32)
         partitions = self._partitions(columns.get("partition"), counts[topic_of], names, topic_of)
         kernels.assign_partitions(
             partitions, counts[topic_of], self._turn, keys.ends, keys.valid, keys.data

@@ -33,7 +33,7 @@ from barnabas.pipeline.places.stores import open_store
 from barnabas.pipeline.write import tokens
 from barnabas.pipeline.write.admission import AdmissionRequest, admit
 from barnabas.pipeline.write.commit_log import NOTHING, CommitEntry, CommitLog, Origin
-from barnabas.pipeline.write.delivery import Delivery
+from barnabas.pipeline.write.delivery import BatchDelivery
 from barnabas.pipeline.write.prepared.recovery import PREFIX, end_left, transactional_id
 from barnabas.pipeline.write.publisher import FencedError, IdentityLostError, Outgoing
 from barnabas.pipeline.write.staged_task import (
@@ -57,7 +57,7 @@ LOOK_BACK_MAX = 1_000
 """Offsets between where a token is looked for from and where it is, before that is kept again."""
 
 
-class ByDriver(Delivery):
+class ByDriver(BatchDelivery):
     """The rows of a batch in one transaction of the driver, with the token that says so."""
 
     def write(self, rows: Iterator[pa.RecordBatch]) -> StagedTask:
@@ -218,7 +218,7 @@ class BatchCommit:
         if self._ledger is None or not self._ledger.is_in_use():
             return tokens.entry_of(None)
         committed = self._ledger.committed()
-        begun = [each for each in self._ledger.numbers() if each > committed.batch]
+        begun = [number for number in self._ledger.numbers() if number > committed.batch]
         if begun:
             raise LedgerError(
                 f"batch {begun[0]} of {self._asked.application} was begun by a manifest: run the query once"
@@ -227,7 +227,7 @@ class BatchCommit:
         return committed
 
     def _token(self, outgoing: Sequence[Outgoing]) -> tuple[Token, Outgoing]:
-        rows = sum(each.records for each in outgoing) + sum(each.rows for each in self._messages)
+        rows = sum(batch.records for batch in outgoing) + sum(task.rows for task in self._messages)
         # An empty first batch leaves a token, so that a later batch finds that this was the first.
         number = self._asked.batch if outgoing or self._participants else NOTHING
         token = Token(number, self._origin, rows, participants=self._participants)

@@ -35,7 +35,7 @@ from barnabas.pipeline.write.commit_log import (
     ManifestSource,
     Origin,
 )
-from barnabas.pipeline.write.delivery import Delivery
+from barnabas.pipeline.write.delivery import BatchDelivery
 from barnabas.pipeline.write.publisher import (
     IdentityLostError,
     Outgoing,
@@ -61,7 +61,7 @@ log = logging.getLogger(__name__)
 _warned: set[str] = set()
 
 
-class ByManifest(Delivery):
+class ByManifest(BatchDelivery):
     """The rows of a batch, published by what a ledger beside the checkpoint names."""
 
     def __init__(self, options: SinkOptions, why: str) -> None:
@@ -136,7 +136,7 @@ def publish_next(
     manifest = ledger.manifest(asked.batch)
     look_first = manifest is not None
     if manifest is None:
-        if not any(each.chunks for each in messages):
+        if not any(message.chunks for message in messages):
             if not committed.is_there:
                 ledger.begin(asked.origin.query)  # a later batch finds that this was the first
             return 0
@@ -184,7 +184,9 @@ def finish(
                     patience = patience or Patience(cluster.patience_ms)
                     patience.wait(error)
                     left = [
-                        each for each in outgoing if (each.partition, each.sequence) not in there
+                        batch
+                        for batch in outgoing
+                        if (batch.partition, batch.sequence) not in there
                     ]
                     manifest = renew(cluster, ledger, manifest, *as_they_are(left))
     except (WriteRefusedError, ClusterUnreachableError, StagingError) as error:
@@ -210,16 +212,18 @@ def plan(
     if identity is None or not origin.run or origin.run != committed.origin.run:
         identity, known = ProducerIdentity(*cluster.init_producer_id()), {}
     sources, inline, position = [], [], 0
-    for each in messages:
-        sources.append(ManifestSource(each.file or "", 0 if each.file else position, each.chunks))
-        if each.file is None:
-            inline.append(each.data)
-            position += len(each.data)
-    partitions = sorted({chunk.partition for each in sources for chunk in each.chunks})
+    for message in messages:
+        sources.append(
+            ManifestSource(message.file or "", 0 if message.file else position, message.chunks)
+        )
+        if message.file is None:
+            inline.append(message.data)
+            position += len(message.data)
+    partitions = sorted({chunk.partition for source in sources for chunk in source.chunks})
     manifest = Manifest(
         batch=number,
         identity=identity,
-        sequences={each: known.get(each, 0) for each in partitions},
+        sequences={partition: known.get(partition, 0) for partition in partitions},
         log_ends=log_ends(cluster, partitions),
         sources=tuple(sources),
         origin=origin,
@@ -231,7 +235,9 @@ def log_ends(
     cluster: ClusterClient, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, int]:
     found = cluster.list_offsets(dict.fromkeys(partitions, LATEST))
-    return {each: found[each].offset if each in found else 0 for each in partitions}
+    return {
+        partition: found[partition].offset if partition in found else 0 for partition in partitions
+    }
 
 
 def send(
@@ -246,7 +252,7 @@ def send(
     outgoing = list(manifest.outgoing(ledger.store))
     if look_first:
         there = landed(cluster, manifest.identity, manifest.log_ends, outgoing, options)
-        outgoing = [each for each in outgoing if (each.partition, each.sequence) not in there]
+        outgoing = [batch for batch in outgoing if (batch.partition, batch.sequence) not in there]
     Publisher(cluster, manifest.identity, options).publish(outgoing)
     return len(outgoing)
 
@@ -256,12 +262,12 @@ def not_landed(
 ) -> list[Outgoing]:
     outgoing = list(manifest.outgoing(ledger.store))
     there = landed(cluster, manifest.identity, manifest.log_ends, outgoing, options)
-    return [each for each in outgoing if (each.partition, each.sequence) not in there]
+    return [batch for batch in outgoing if (batch.partition, batch.sequence) not in there]
 
 
 def as_they_are(left: Sequence[Outgoing]) -> tuple[list[Chunk], list[bytes]]:
-    chunks = [Chunk(each.partition, each.records, each.size) for each in left]
-    return chunks, [bytes(each.load()) for each in left]
+    chunks = [Chunk(batch.partition, batch.records, batch.size) for batch in left]
+    return chunks, [bytes(batch.load()) for batch in left]
 
 
 def smaller(options: SinkOptions, left: Sequence[Outgoing]) -> tuple[list[Chunk], list[bytes]]:
@@ -271,16 +277,16 @@ def smaller(options: SinkOptions, left: Sequence[Outgoing]) -> tuple[list[Chunk]
 
     chunks: list[Chunk] = []
     data: list[bytes] = []
-    stuck: set[TopicPartition] = {each.partition for each in left}
-    for each in left:
-        for piece in recut(options, each):
+    stuck: set[TopicPartition] = {batch.partition for batch in left}
+    for batch in left:
+        for piece in recut(options, batch):
             chunks.append(Chunk(piece.partition, piece.records, len(piece.data)))
             data.append(bytes(piece.data))
-            if len(piece.data) < each.size:
-                stuck.discard(each.partition)
+            if len(piece.data) < batch.size:
+                stuck.discard(batch.partition)
     if stuck:
         largest = max(
-            (each for each in left if each.partition in stuck), key=lambda each: each.size
+            (batch for batch in left if batch.partition in stuck), key=lambda batch: batch.size
         )
         raise WriteRefusedError(
             f"{largest.partition}: MESSAGE_TOO_LARGE: {too_large(largest, options)}"
@@ -297,7 +303,7 @@ def renew(
 ) -> Manifest:
     """Replace a manifest by one with a new producer id, for the batches that are not in the topics yet:
     brokers have forgotten the old producer id, or the batches were cut again."""
-    partitions = sorted({each.partition for each in chunks})
+    partitions = sorted({chunk.partition for chunk in chunks})
     fresh = replace(
         manifest,
         identity=ProducerIdentity(*cluster.init_producer_id()),

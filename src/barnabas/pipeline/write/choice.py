@@ -19,7 +19,7 @@ from barnabas.pipeline.places.stores import open_store
 from barnabas.pipeline.write.by_driver import ByDriver
 from barnabas.pipeline.write.by_manifest import ByManifest
 from barnabas.pipeline.write.commit_log import CommitLog
-from barnabas.pipeline.write.delivery import Delivery
+from barnabas.pipeline.write.delivery import BatchDelivery
 from barnabas.pipeline.write.direct import AtLeastOnce
 from barnabas.pipeline.write.prepared.by_tasks import ByTasks
 from barnabas.pipeline.write.prepared.participants import BatchBegun
@@ -35,7 +35,7 @@ NONE_HERE = (
 _with_transactions: set[ClusterOptions] = set()
 
 
-def by_options(options: SinkOptions, begun: BatchBegun | None) -> Delivery:
+def by_options(options: SinkOptions, begun: BatchBegun | None) -> BatchDelivery:
     """The kind as a task knows it, which asks no cluster: it stages its rows alike for the driver's
     transaction and for a manifest. `begun` where the batch has begun with transactions of tasks."""
     if options.delivery == AT_LEAST_ONCE:
@@ -45,14 +45,16 @@ def by_options(options: SinkOptions, begun: BatchBegun | None) -> Delivery:
     return ByDriver(options) if begun is None else ByTasks(options, begun)
 
 
-def by_tasks(options: SinkOptions, tasks: Sequence[StagedTask]) -> Delivery:
+def by_tasks(options: SinkOptions, tasks: Sequence[StagedTask]) -> BatchDelivery:
     """The kind for the driver, which has what tasks have written: by their options, and as the batch has
     begun."""
     begun = next((task.begun for task in tasks if task.begun is not None), None)
     return by_options(options_in(options, tasks[0].store) if tasks else options, begun)
 
 
-def to_commit(options: SinkOptions, tasks: Sequence[StagedTask], number: int | None) -> Delivery:
+def to_commit(
+    options: SinkOptions, tasks: Sequence[StagedTask], number: int | None
+) -> BatchDelivery:
     """The kind for the commit of batch `number`: where no transaction is possible, and none is demanded, the
     manifest. Raises `ClusterUnreachableError`."""
     found = by_tasks(options, tasks)

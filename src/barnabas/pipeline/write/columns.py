@@ -33,12 +33,12 @@ def check_columns(schema: StructType, options: SinkOptions, *, overwrite: bool) 
     }
     if options.values is not None:
         allowed["value"] = (StructType,)
-    found = {each.name.lower(): each.dataType for each in schema.fields}
+    found = {field.name.lower(): field.dataType for field in schema.fields}
     for name, type_ in found.items():
         if name not in allowed:
             raise OptionError(f"column {name!r} is none of {', '.join(allowed)}")
         if not isinstance(type_, allowed[name]):
-            names = " or ".join(each.typeName() for each in allowed[name])
+            names = " or ".join(type_.typeName() for type_ in allowed[name])
             more = ""
             if name == "value" and options.values is not None:
                 names += f" with value.format {options.values.format} (struct(*) as value)"
@@ -62,6 +62,6 @@ def with_writer_schema(options: SinkOptions, schema: StructType) -> SinkOptions:
         return options
     from barnabas.pipeline.formats.writing.writer_schema import writer_schema
 
-    (value,) = [each for each in schema.fields if each.name.lower() == "value"]
+    (value,) = [field for field in schema.fields if field.name.lower() == "value"]
     columns = to_arrow_schema(StructType([value]), timezone="UTC").field(0).type
     return replace(options, writer_schema=writer_schema(options.values, columns))

@@ -71,7 +71,7 @@ class ManifestSource:
     @property
     def end(self) -> int:
         """The end of its last batch."""
-        return self.position + sum(each.size for each in self.chunks)
+        return self.position + sum(chunk.size for chunk in self.chunks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Manifest:
     origin: Origin = Origin()
 
     def partitions(self) -> list[TopicPartition]:
-        return sorted({chunk.partition for each in self.sources for chunk in each.chunks})
+        return sorted({chunk.partition for source in self.sources for chunk in source.chunks})
 
     def outgoing(self, store: StagingStore) -> Iterator[Outgoing]:
         """All batches with their sequences, in the order of the sources."""
@@ -122,12 +122,12 @@ class Manifest:
 
     def describe(self) -> dict[str, Any]:
         """How much of what it names, and where the logs ended before it."""
-        chunks = [chunk for each in self.sources for chunk in each.chunks]
+        chunks = [chunk for source in self.sources for chunk in source.chunks]
         return {
             "batch": self.batch,
             "query": self.origin.query,
-            "rows": sum(each.records for each in chunks),
-            "bytes": sum(each.size for each in chunks),
+            "rows": sum(chunk.records for chunk in chunks),
+            "bytes": sum(chunk.size for chunk in chunks),
             "producer_id": self.identity.producer_id,
             "log_ends": to_json(self.log_ends),
         }
@@ -177,7 +177,7 @@ class CommitLog:
         self.application = application
 
     def __repr__(self) -> str:
-        return f"Ledger({self.application} in {self.store!r})"
+        return f"CommitLog({self.application} in {self.store!r})"
 
     def _name(self, *parts: str) -> str:
         return "/".join((self.application, *parts))
@@ -205,7 +205,9 @@ class CommitLog:
     def _committed_again(self, error: ValueError) -> CommitEntry:
         """Sequences of partitions that the newest batch did not have are lost with the rest of the
         file: the next batch takes a new identity."""
-        whole = [each for each in map(self.manifest, self.numbers()) if each is not None]
+        whole = [
+            manifest for manifest in map(self.manifest, self.numbers()) if manifest is not None
+        ]
         if not whole:
             raise StagingError(f"{self._name(COMMITTED)} cannot be read: {error}") from error
         found = CommitEntry(whole[-1].batch, origin=whole[-1].origin)
@@ -262,8 +264,8 @@ class CommitLog:
     def numbers(self) -> list[int]:
         """Batches that a manifest is there of, whole or not."""
         names = self.store.names(self._name())
-        numbers = [each.removesuffix(MANIFEST) for each in names if each.endswith(MANIFEST)]
-        return sorted(int(each) for each in numbers if each.isdigit())
+        numbers = [name.removesuffix(MANIFEST) for name in names if name.endswith(MANIFEST)]
+        return sorted(int(number) for number in numbers if number.isdigit())
 
     def manifest(self, batch: int) -> Manifest | None:
         """The manifest of batch `batch`, or None where there is none, or not to the end."""
@@ -275,7 +277,7 @@ class CommitLog:
             return None
         self._check_version(raw, f"{batch}{MANIFEST}")
         manifest = _manifest_from(raw, inline=name, inline_at=_SIZE.size + size)
-        end = max((each.end for each in manifest.sources if each.file == name), default=0)
+        end = max((source.end for source in manifest.sources if source.file == name), default=0)
         if end and not self.store.read_at(name, end - 1, 1):
             return None
         return manifest
@@ -285,8 +287,8 @@ class CommitLog:
         for them again. Looks only if batch numbers were skipped."""
         if before <= after + 1:
             return []
-        found = (self.manifest(each) for each in self.numbers() if after < each < before)
-        return [each for each in found if each is not None]
+        found = (self.manifest(number) for number in self.numbers() if after < number < before)
+        return [manifest for manifest in found if manifest is not None]
 
     def prepare(self, manifest: Manifest, inline: Sequence[bytes]) -> Manifest:
         """Write the batch's manifest durably, before any record of the batch is sent.
@@ -344,9 +346,9 @@ class CommitLog:
         """Take nothing from batch `first` on for published or begun: who asks for these batches writes
         them, and any query may. What of them is in topics stays there."""
         self.write(CommitEntry(min(first - 1, self.committed().batch)))
-        for each in self.numbers():
-            if each >= first:
-                self.store.delete(self._name(f"{each}{MANIFEST}"))
+        for number in self.numbers():
+            if number >= first:
+                self.store.delete(self._name(f"{number}{MANIFEST}"))
 
     def clear(self, up_to: int) -> None:
         """Remove manifests and staged files of batches up to and with `up_to`, also where the driver
@@ -363,7 +365,9 @@ class CommitLog:
     def describe(self) -> dict[str, Any]:
         """The content of the ledger, for people and programs."""
         committed = self.committed()
-        begun = [each for each in map(self.manifest, self.numbers()) if each is not None]
+        begun = [
+            manifest for manifest in map(self.manifest, self.numbers()) if manifest is not None
+        ]
         return {
             "application": self.application,
             "is_there": committed.is_there,
@@ -371,7 +375,9 @@ class CommitLog:
             "query": committed.origin.query,
             "run": committed.origin.run,
             "producer_id": None if committed.identity is None else committed.identity.producer_id,
-            "begun": [each.describe() for each in begun if each.batch > committed.batch],
+            "begun": [
+                manifest.describe() for manifest in begun if manifest.batch > committed.batch
+            ],
             "staged_files": len(self.store.names(self._name(STAGED))),
         }
 
@@ -409,13 +415,13 @@ def _manifest_parts(manifest: Manifest, inline: Sequence[bytes]) -> list[bytes]:
             "log_ends": to_json(manifest.log_ends),
             "sources": [
                 {
-                    "file": each.file,
-                    "position": each.position,
+                    "file": source.file,
+                    "position": source.position,
                     "chunks": [
-                        [*chunk.partition, chunk.records, chunk.size] for chunk in each.chunks
+                        [*chunk.partition, chunk.records, chunk.size] for chunk in source.chunks
                     ],
                 }
-                for each in manifest.sources
+                for source in manifest.sources
             ],
             **_origin_json(manifest.origin),
         }
@@ -425,13 +431,13 @@ def _manifest_parts(manifest: Manifest, inline: Sequence[bytes]) -> list[bytes]:
 
 def _manifest_from(raw: dict[str, Any], *, inline: str, inline_at: int) -> Manifest:
     sources = []
-    for each in raw["sources"]:
-        chunks = tuple(Chunk(TopicPartition(t, p), n, size) for t, p, n, size in each["chunks"])
-        in_manifest = not each["file"]
+    for source in raw["sources"]:
+        chunks = tuple(Chunk(TopicPartition(t, p), n, size) for t, p, n, size in source["chunks"])
+        in_manifest = not source["file"]
         sources.append(
             ManifestSource(
-                file=inline if in_manifest else each["file"],
-                position=each["position"] + (inline_at if in_manifest else 0),
+                file=inline if in_manifest else source["file"],
+                position=source["position"] + (inline_at if in_manifest else 0),
                 chunks=chunks,
             )
         )

@@ -1,4 +1,4 @@
-"""Delivery: the way in which the rows of a batch become records of topics.
+"""The delivery of a batch: the way in which the rows of a batch become records of topics.
 
 Each kind is a class: :class:`barnabas.pipeline.write.direct.AtLeastOnce`,
 :class:`barnabas.pipeline.write.by_driver.ByDriver` (exactly once, in a transaction of the driver),
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Delivery(ABC):
+class BatchDelivery(ABC):
     """One write's way. A task writes; the driver commits or aborts the batch."""
 
     def __init__(self, options: SinkOptions) -> None:

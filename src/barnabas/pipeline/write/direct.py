@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pyspark import TaskContext
 
 from barnabas.pipeline.options import SinkOptions
-from barnabas.pipeline.write.delivery import Delivery
+from barnabas.pipeline.write.delivery import BatchDelivery
 from barnabas.pipeline.write.publisher import (
     IdentityLostError,
     Outgoing,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 PORTION_BYTES = 8 << 20
 
 
-class AtLeastOnce(Delivery):
+class AtLeastOnce(BatchDelivery):
     """Rows that count as soon as they are written."""
 
     def write(self, rows: Iterator[pa.RecordBatch]) -> StagedTask:

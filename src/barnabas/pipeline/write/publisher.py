@@ -135,8 +135,8 @@ class Publisher:
         `IdentityLostError` and `BatchRefusedTooLargeError` nothing is under way any more: who asks for
         another identity must not find later what was sent under this one. In a transaction `FencedError`
         too."""
-        for each in batches:
-            self._queues.setdefault(each.partition, deque()).append(each)
+        for batch in batches:
+            self._queues.setdefault(batch.partition, deque()).append(batch)
         patience = Patience(self._cluster.patience_ms)
         while self._queues:
             before = self.published
@@ -198,10 +198,11 @@ class Publisher:
 
     def _request(self, lot: Lot) -> produce_request.ProduceRequest:
         by_topic: dict[str, list[produce_request.PartitionProduceData]] = {}
-        for each in lot.partitions:
-            by_topic.setdefault(each.topic, []).append(
+        for partition in lot.partitions:
+            by_topic.setdefault(partition.topic, []).append(
                 produce_request.PartitionProduceData(
-                    index=each.partition, records=memoryview(self._stamp(each)).toreadonly()
+                    index=partition.partition,
+                    records=memoryview(self._stamp(partition)).toreadonly(),
                 )
             )
         return produce_request.ProduceRequest(
@@ -272,8 +273,8 @@ class Publisher:
 
     def _failed(self, partitions: list[TopicPartition], why: object) -> None:
         self._trouble = why
-        for each in partitions:
-            self._cluster.forget(each.topic)
+        for partition in partitions:
+            self._cluster.forget(partition.topic)
 
 
 def too_large(batch: Outgoing, options: SinkOptions) -> str:
@@ -310,8 +311,8 @@ def landed(
     landed, even if compaction or retention has removed them since.
     """
     sequences: dict[TopicPartition, list[int]] = {}
-    for each in wanted:
-        sequences.setdefault(each.partition, []).append(each.sequence)
+    for outgoing in wanted:
+        sequences.setdefault(outgoing.partition, []).append(outgoing.sequence)
     # A broker that does not know a partition yet must not be taken for a log without the batches.
     wanted_at = dict.fromkeys(sequences, LATEST)
     ends = offsets_of_all(cluster, wanted_at, patience_ms=cluster.patience_ms)

@@ -58,7 +58,7 @@ def recut(options: SinkOptions, batch: Whole) -> list[EncodedBatch]:
     for columns in run.columns:
         rows = columns.to_arrow(topic, partition, ROWS)
         pieces += encoder.encode(rows)
-    assert sum(each.records for each in pieces) == batch.records
+    assert sum(piece.records for piece in pieces) == batch.records
     return pieces
 
 

@@ -107,7 +107,9 @@ class TaskPlace:
 def stage(options: SinkOptions, rows: Iterator[pa.RecordBatch]) -> StagedTask:
     """Encode the rows of a task, and keep them in the message or in a file. Raises `StagingError`."""
     place = TaskPlace.of(options)
-    return stage_batches(options, place, (b for each in rows for b in place.encoder.encode(each)))
+    return stage_batches(
+        options, place, (b for columns in rows for b in place.encoder.encode(columns))
+    )
 
 
 def stage_batches(
@@ -149,16 +151,16 @@ def check_staged(
 ) -> None:
     """Check, before a manifest names the files of the tasks, that the driver can read them to their ends.
     Raises `StagingError`."""
-    for each in messages:
-        end = sum(chunk.size for chunk in each.chunks)
-        if each.file is None or not end:
+    for message in messages:
+        end = sum(chunk.size for chunk in message.chunks)
+        if message.file is None or not end:
             continue
         try:
-            is_whole = bool(ledger.store.read_at(each.file, end - 1, 1))
+            is_whole = bool(ledger.store.read_at(message.file, end - 1, 1))
         except FileNotFoundError:
             is_whole = False
         if not is_whole:
-            raise StagingError(missing_file(each, asked.staging or "", str(asked)))
+            raise StagingError(missing_file(message, asked.staging or "", str(asked)))
 
 
 def missing_file(task: StagedTask, staging: str, what: str) -> str:
@@ -209,12 +211,14 @@ def outgoing_of(options: SinkOptions, messages: Sequence[StagedTask]) -> list[Ou
 
 def discard(options: SinkOptions, messages: Sequence[StagedTask | None]) -> None:
     """Remove the files of attempts that are not to be published."""
-    files = [each.file for each in messages if each is not None and each.file is not None]
+    files = [
+        message.file for message in messages if message is not None and message.file is not None
+    ]
     if files:
         assert options.staging is not None
         store = open_store(options.staging)
-        for each in files:
-            store.delete(each)
+        for file in files:
+            store.delete(file)
 
 
 def discard_unless_named(
@@ -230,4 +234,4 @@ def discard_unless_named(
 
 
 def given(messages: Sequence[StagedTask | None]) -> list[StagedTask]:
-    return [each for each in messages if each is not None]
+    return [message for message in messages if message is not None]

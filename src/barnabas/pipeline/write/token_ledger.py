@@ -58,7 +58,9 @@ class TokenLedger:
             "run": token.origin.run,
             "rows": token.rows,
             "tasks": len(token.participants),
-            "open": sorted(each.name(self._key) for each in list_open(cluster, self._key)),
+            "open": sorted(
+                participant.name(self._key) for participant in list_open(cluster, self._key)
+            ),
             "begun": [],
         }
 

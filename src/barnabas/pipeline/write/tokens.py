@@ -97,8 +97,8 @@ def token_from(key: str, value: bytes, offset: int) -> Token:
     origin = Origin(raw["query"], raw["run"], raw["planned"])
     participants = tuple(
         Participant(f"{process}.{number}", producer_id, producer_epoch)
-        for process, each in raw.get("tasks", {}).items()
-        for number, producer_id, producer_epoch in each
+        for process, tasks in raw.get("tasks", {}).items()
+        for number, producer_id, producer_epoch in tasks
     )
     return Token(raw["batch"], origin, raw.get("rows", 0), offset, participants)
 

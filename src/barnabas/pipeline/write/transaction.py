@@ -110,7 +110,7 @@ class DriverTransaction:
 
     def write(self, batches: Sequence[Outgoing]) -> None:
         """Return when all are acknowledged. Raises as `Publisher.publish`."""
-        self._add(sorted({each.partition for each in batches} - self._partitions))
+        self._add(sorted({batch.partition for batch in batches} - self._partitions))
         Publisher(self._cluster, self.identity, self._options, self.transactional_id).publish(
             batches
         )
@@ -122,7 +122,8 @@ class DriverTransaction:
         for topic, partition in partitions:
             by_topic.setdefault(topic, []).append(partition)
         topics = [
-            AddPartitionsToTxnTopic(name=name, partitions=each) for name, each in by_topic.items()
+            AddPartitionsToTxnTopic(name=name, partitions=indexes)
+            for name, indexes in by_topic.items()
         ]
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self.transactional_id,
@@ -178,6 +179,6 @@ class _Fencing:
 
 def _codes_of_added(response: AddPartitionsToTxnResponse) -> Iterator[int]:
     for topic in response.results_by_topic_v3_and_below:
-        for each in topic.results_by_partition:
-            if each.partition_error_code != ErrorCode.OPERATION_NOT_ATTEMPTED:
-                yield each.partition_error_code
+        for result in topic.results_by_partition:
+            if result.partition_error_code != ErrorCode.OPERATION_NOT_ATTEMPTED:
+                yield result.partition_error_code

@@ -34,18 +34,18 @@ class AvroEncoder:
         self._prefix = prefix
 
     def __call__(self, values: pa.StructArray) -> pa.Array:
-        given = {each.name for each in values.type}
+        given = {field.name for field in values.type}
         for field in self._schema["fields"]:
             if field["name"] not in given and "default" not in field and not _takes_null(field):
                 raise OptionError(f"value has no column {field['name']}, which the schema needs")
         type_ = narrowed(self._natural, values.type)
         has_maps = _has_maps(type_)
         found: list[bytes | None] = []
-        for row, each in enumerate(rows_of(values, self._natural)):
-            if each is None:
+        for row, fields in enumerate(rows_of(values, self._natural)):
+            if fields is None:
                 found.append(None)
                 continue
-            datum = _with_maps(each, type_) if has_maps else each
+            datum = _with_maps(fields, type_) if has_maps else fields
             out = BytesIO()
             out.write(self._prefix)
             try:
@@ -87,11 +87,11 @@ def _with_maps(value: Any, type_: pa.DataType) -> Any:
     if value is None:
         return None
     if pa.types.is_struct(type_):
-        return {each.name: _with_maps(value[each.name], each.type) for each in type_}
+        return {field.name: _with_maps(value[field.name], field.type) for field in type_}
     if pa.types.is_list(type_):
-        return [_with_maps(each, type_.value_type) for each in value]
+        return [_with_maps(item, type_.value_type) for item in value]
     if pa.types.is_map(type_):
-        return {key: _with_maps(each, type_.item_type) for key, each in value}
+        return {key: _with_maps(item, type_.item_type) for key, item in value}
     return value
 
 
@@ -103,8 +103,8 @@ def derived_schema(type_: pa.DataType) -> str:
 def _record(type_: pa.DataType, name: str, space: str) -> dict[str, Any]:
     full = f"{space}.{name}" if space else name
     fields = [
-        {"name": each.name, "type": ["null", _type(each.type, each.name, full)], "default": None}
-        for each in type_
+        {"name": field.name, "type": ["null", _type(field.type, field.name, full)], "default": None}
+        for field in type_
     ]
     named = {"namespace": space} if space else {}
     return {"type": "record", "name": name, **named, "fields": fields}

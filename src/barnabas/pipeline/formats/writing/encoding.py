@@ -41,14 +41,14 @@ class Encoder(Protocol):
 def narrowed(natural: pa.DataType, given: pa.DataType, name: str = "value") -> pa.DataType:
     """`natural` with the fields that are given. Raises `OptionError` for a column that it lacks."""
     if pa.types.is_struct(natural) and pa.types.is_struct(given):
-        there = {each.name: each.type for each in natural}
-        for each in given:
-            if each.name not in there:
-                raise OptionError(f"column {name}.{each.name} is not in the schema")
+        there = {field.name: field.type for field in natural}
+        for field in given:
+            if field.name not in there:
+                raise OptionError(f"column {name}.{field.name} is not in the schema")
         return pa.struct(
             [
-                (each.name, narrowed(there[each.name], each.type, f"{name}.{each.name}"))
-                for each in given
+                (field.name, narrowed(there[field.name], field.type, f"{name}.{field.name}"))
+                for field in given
             ]
         )
     if pa.types.is_list(natural) and pa.types.is_list(given):
@@ -64,7 +64,7 @@ def narrowed(natural: pa.DataType, given: pa.DataType, name: str = "value") -> p
 def numbered(type_: pa.DataType) -> pa.DataType:
     """With numbers for what Python would have objects for."""
     if pa.types.is_struct(type_):
-        return pa.struct([(each.name, numbered(each.type)) for each in type_])
+        return pa.struct([(field.name, numbered(field.type)) for field in type_])
     if pa.types.is_list(type_):
         return pa.list_(numbered(type_.value_type))
     if pa.types.is_map(type_):
@@ -85,7 +85,7 @@ def rows_of(
             columns.append(listed(column, field.type, plain.field(field.name).type))
         except UNFIT:
             raise _first_unfit(column, values, field) from None
-    names = [each.name for each in wanted]
+    names = [field.name for field in wanted]
     is_there = values.is_valid().to_pylist()
     rows = zip(*columns, strict=True) if columns else ((),) * len(values)
     return [

@@ -43,12 +43,12 @@ class ProtobufEncoder:
 
     def __call__(self, values: pa.StructArray) -> pa.Array:
         found: list[bytes | None] = []
-        for row, each in enumerate(rows_of(values, self._natural)):
-            if each is None:
+        for row, fields in enumerate(rows_of(values, self._natural)):
+            if fields is None:
                 found.append(None)
                 continue
             message = self._class()
-            for name, value in each.items():
+            for name, value in fields.items():
                 try:
                     _set(message, self._descriptor.fields_by_name[name], value)
                 except BAD as error:
@@ -69,23 +69,23 @@ def _set(message: Any, field: FieldDescriptor, value: Any) -> None:
     if is_map(field):
         within = field.message_type.fields_by_name["value"]
         entries = getattr(message, target)
-        for key, each in value:
-            if each is None:
+        for key, item in value:
+            if item is None:
                 raise ValueError(f"the map has a null under {key!r}")
             if within.message_type is None:
-                entries[key] = _scalar(each, within)
+                entries[key] = _scalar(item, within)
             else:
-                _set_message(entries[key], each, within)
+                _set_message(entries[key], item, within)
         return
     if field.is_repeated:
         repeated = getattr(message, target)
-        for each in value:
-            if each is None:
+        for item in value:
+            if item is None:
                 raise ValueError("the list has a null")
             if field.message_type is None:
-                repeated.append(_scalar(each, field))
+                repeated.append(_scalar(item, field))
             else:
-                _set_message(repeated.add(), each, field)
+                _set_message(repeated.add(), item, field)
         return
     if field.message_type is None:
         setattr(message, target, _scalar(value, field))

@@ -36,9 +36,9 @@ class TextEncoder:
         given = values.type
         text = json_text(given) if self._name == "json" else csv_text(given, self._delimiter)
         found: list[bytes | None] = []
-        for row, each in enumerate(rows_of(values, given, numbers=False)):
+        for row, fields in enumerate(rows_of(values, given, numbers=False)):
             try:
-                found.append(None if each is None else self._prefix + text(each).encode())
+                found.append(None if fields is None else self._prefix + text(fields).encode())
             except (ValueError, OverflowError) as error:
                 raise BadRowError(row, "value", sentence_of(error)) from error
         return pa.array(found, pa.binary())
@@ -48,7 +48,8 @@ def json_text(type_: pa.DataType) -> Text:
     """How a value of the type is written as JSON."""
     if pa.types.is_struct(type_):
         fields = [
-            (each.name, f"{encode_basestring(each.name)}:", json_text(each.type)) for each in type_
+            (field.name, f"{encode_basestring(field.name)}:", json_text(field.type))
+            for field in type_
         ]
         return lambda value: (
             "{"
@@ -60,15 +61,15 @@ def json_text(type_: pa.DataType) -> Text:
     if pa.types.is_list(type_) or pa.types.is_large_list(type_):
         item = json_text(type_.value_type)
         return lambda value: (
-            f"[{','.join('null' if each is None else item(each) for each in value)}]"
+            f"[{','.join('null' if element is None else item(element) for element in value)}]"
         )
     if pa.types.is_map(type_):
         plain, item = _plain_text(type_.key_type), json_text(type_.item_type)
         return lambda value: (
             "{"
             + ",".join(
-                f"{encode_basestring(plain(key))}:{'null' if each is None else item(each)}"
-                for key, each in value
+                f"{encode_basestring(plain(key))}:{'null' if part is None else item(part)}"
+                for key, part in value
             )
             + "}"
         )
@@ -87,16 +88,16 @@ def json_text(type_: pa.DataType) -> Text:
 def csv_text(type_: pa.DataType, delimiter: str) -> Text:
     """Raises `OptionError` for a column that has no place in a CSV row."""
     fields = []
-    for each in type_:
-        if pa.types.is_nested(each.type):
+    for field in type_:
+        if pa.types.is_nested(field.type):
             raise OptionError(
-                f"column value.{each.name} is {each.type}: csv has plain columns only"
+                f"column value.{field.name} is {field.type}: csv has plain columns only"
             )
-        fields.append((each.name, _plain_text(each.type)))
+        fields.append((field.name, _plain_text(field.type)))
     special = (delimiter, '"', "\n", "\r")
 
     def cell(text: str) -> str:
-        is_quoted = not text or any(each in text for each in special)
+        is_quoted = not text or any(character in text for character in special)
         return '"' + text.replace('"', '""') + '"' if is_quoted else text
 
     def row(value: dict[str, Any]) -> str:

@@ -134,8 +134,12 @@ def _register_files(
     known: dict[str, dict[str, Any]] = {}
 
     def references_of(file: Any) -> list[dict[str, Any]]:
-        found = [each for each in file.dependencies if not each.name.startswith(WELL_KNOWN)]
-        return [reference(each) for each in found]
+        found = [
+            dependency
+            for dependency in file.dependencies
+            if not dependency.name.startswith(WELL_KNOWN)
+        ]
+        return [reference(dependency) for dependency in found]
 
     def reference(file: Any) -> dict[str, Any]:
         if file.name not in known:

@@ -51,10 +51,10 @@ class StepGraph:
     ) -> None:
         self.sources = tuple(sources)
         self.steps = tuple(steps)
-        self._marked = {each.lower() for each in marked}
-        self._steps = {each.name.lower(): each for each in self.steps}
-        self._known = {each.lower(): each for each in self.sources}
-        self._known |= {each.name.lower(): each.name for each in self.steps}
+        self._marked = {key.lower() for key in marked}
+        self._steps = {step.name.lower(): step for step in self.steps}
+        self._known = {source.lower(): source for source in self.sources}
+        self._known |= {step.name.lower(): step.name for step in self.steps}
 
     def named(self, name: str) -> str | None:
         """The name as it was defined, None where nothing has it."""
@@ -66,8 +66,8 @@ class StepGraph:
     def cycle(self) -> tuple[str, ...]:
         """Names that read each other in a circle, the first one again at its end; empty if there is none."""
         done: set[str] = set()
-        for each in self.steps:
-            found = self._circle(each.name.lower(), (), done)
+        for step in self.steps:
+            found = self._circle(step.name.lower(), (), done)
             if found:
                 return tuple(self._known[name] for name in found)
         return ()
@@ -77,8 +77,8 @@ class StepGraph:
             return (*path[path.index(name) :], name)
         if name in done or name not in self._steps:
             return ()
-        for each in self._steps[name].reads:
-            found = self._circle(each.lower(), (*path, name), done)
+        for read in self._steps[name].reads:
+            found = self._circle(read.lower(), (*path, name), done)
             if found:
                 return found
         done.add(name)
@@ -87,37 +87,37 @@ class StepGraph:
     def above(self, name: str) -> tuple[JobStep, ...]:
         """The steps that `name` needs, itself included, each behind those that it reads."""
         found: dict[str, JobStep] = {}
-        for each in self._walk(name.lower()):
-            if each in self._steps:
-                found.setdefault(each, self._steps[each])
+        for key in self._walk(name.lower()):
+            if key in self._steps:
+                found.setdefault(key, self._steps[key])
         return tuple(found.values())
 
     def sources_above(self, name: str) -> tuple[str, ...]:
         """The sources that `name` reads, itself included, in the order of their first use."""
-        found = [each for each in self._walk(name.lower()) if each not in self._steps]
-        return tuple(dict.fromkeys(self._known[each] for each in found if each in self._known))
+        found = [key for key in self._walk(name.lower()) if key not in self._steps]
+        return tuple(dict.fromkeys(self._known[key] for key in found if key in self._known))
 
     def _walk(self, name: str) -> Iterator[str]:
         """Yield the names that `name` needs, then `name`; there is no cycle."""
         step = self._steps.get(name)
-        for each in step.reads if step is not None else ():
-            yield from self._walk(each.lower())
+        for read in step.reads if step is not None else ():
+            yield from self._walk(read.lower())
         yield name
 
     def unread(self, wanted: Iterable[str]) -> list[str]:
         """Sources and steps that none of `wanted` needs."""
-        used = {each for name in wanted for each in self._walk(name.lower())}
+        used = {key for name in wanted for key in self._walk(name.lower())}
         return [name for low, name in self._known.items() if low not in used]
 
     def bounds_state(self, name: str) -> bool:
         """Whether a watermark is above `name`, or may be: a Python function may set one."""
-        return any(each.bounds_state or each.function for each in self.above(name)) or any(
-            each.lower() in self._marked for each in self.sources_above(name)
+        return any(step.bounds_state or step.function for step in self.above(name)) or any(
+            source.lower() in self._marked for source in self.sources_above(name)
         )
 
     def aggregate_above(self, name: str) -> str:
         """The first step above `name` that aggregates; empty where there is none."""
-        return next((each.name for each in self.above(name) if each.aggregates), "")
+        return next((step.name for step in self.above(name) if step.aggregates), "")
 
     def may_aggregate(self, name: str) -> bool:
-        return any(each.aggregates or each.function for each in self.above(name))
+        return any(step.aggregates or step.function for step in self.above(name))

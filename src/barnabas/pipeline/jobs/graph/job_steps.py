@@ -54,8 +54,8 @@ def has_named_sources(table: Any, known: tuple[str, ...]) -> bool:
     return (
         isinstance(table, dict)
         and bool(table)
-        and not any(each in known for each in table)
-        and all(isinstance(each, dict) for each in table.values())
+        and not any(key in known for key in table)
+        and all(isinstance(value, dict) for value in table.values())
     )
 
 
@@ -118,7 +118,9 @@ class StepsReading:
     def check_columns(self, source: Source, path: KeyPath) -> None:
         """Watermark and keys are columns of the source, or fields of its values."""
         columns, data = columns_of(source)
-        given: list[tuple[str, str]] = [("deduplicate_by", each) for each in source.deduplicate_by]
+        given: list[tuple[str, str]] = [
+            ("deduplicate_by", column) for column in source.deduplicate_by
+        ]
         if source.watermark is not None:
             given.append(("watermark", source.watermark.column))
         for key, column in given:
@@ -127,7 +129,7 @@ class StepsReading:
             if type_ is None and data is not None:
                 type_ = data.get(name)
                 if type_ is None:
-                    known = ", ".join((*columns, *(f"data.{each}" for each in data)))
+                    known = ", ".join((*columns, *(f"data.{column}" for column in data)))
                     self._reading.wrong((*path, key), f"there is no column {column}: {known}")
                     continue
             if key == "watermark" and type_ and not type_.startswith("timestamp"):
@@ -147,7 +149,7 @@ class StepsReading:
             if not isinstance(table, dict):
                 self._reading.wrong(path, "steps are tables: [step.NAME]")
             elif self.is_name(name, path):
-                if name.lower() in {each.lower() for each in sources}:
+                if name.lower() in {source.lower() for source in sources}:
                     self._reading.wrong(path, "a source has this name too")
                 self._reading.check_keys(table, path, KEYS_OF_A_STEP)
                 found.append(self._step(name, table, path, sources))
@@ -231,7 +233,7 @@ class StepsReading:
         tables = raw.get("sink", [])
         if not self.check_graph(graph) or len(tables) != len(sinks):
             return sinks  # of one that is wrong nothing more is said
-        self.check_state(graph, {each.name: each.deduplicate_by for each in sources})
+        self.check_state(graph, {source.name: source.deduplicate_by for source in sources})
         sinks = tuple(
             self._of_sink(table, ("sink", str(number)), sink, graph)
             for number, (table, sink) in enumerate(zip(tables, sinks, strict=True))
@@ -249,7 +251,7 @@ class StepsReading:
         has_dead_letters: bool,
     ) -> None:
         """Decoded values of a source are read with what could not be decoded in mind."""
-        options = {each.name.lower(): each.options for each in sources}
+        options = {source.name.lower(): source.options for source in sources}
         for step in graph.steps:
             for name in step.reads if step.sql else ():
                 given = options.get(name.lower(), {})
@@ -303,7 +305,7 @@ class StepsReading:
         for number, sink in enumerate(sinks):
             path = ("sink", str(number))
             if not sink.reads:
-                known = ", ".join((*graph.sources, *(each.name for each in graph.steps)))
+                known = ", ".join((*graph.sources, *(step.name for step in graph.steps)))
                 self._reading.wrong(path, f"from is needed: what the sink reads, one of {known}")
             elif graph.named(sink.reads) is None:
                 self._reading.wrong((*path, "from"), graph.why_unknown(sink.reads))
@@ -314,8 +316,8 @@ class StepsReading:
                     path, f"another sink is called {sink.name}: name = ... names its checkpoint"
                 )
             names[sink.name] = number
-        if all(graph.named(each.reads) is not None for each in sinks):
-            for name in graph.unread([each.reads for each in sinks]):
+        if all(graph.named(sink.reads) is not None for sink in sinks):
+            for name in graph.unread([sink.reads for sink in sinks]):
                 kind = "source" if name in graph.sources else "step"
                 self._reading.wrong((kind, name), "no sink reads this, directly or by a step")
 
@@ -337,6 +339,9 @@ def of_sql_or_function(
         function,
         watermark,
         deduplicate_by,
-        bool(use and {each.lower() for each in use.aggregated} & {each.lower() for each in reads}),
+        bool(
+            use
+            and {column.lower() for column in use.aggregated} & {column.lower() for column in reads}
+        ),
         bool(use and use.has_watermark),
     )

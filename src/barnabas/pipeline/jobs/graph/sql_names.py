@@ -85,12 +85,12 @@ def used_by(sql: str) -> SqlUse:
         if levels:
             levels[-1].tables += last.tables
             levels[-1].aggregated += last.aggregated
-    tables = tuple(dict.fromkeys(each for each in last.tables if each.lower() not in own))
+    tables = tuple(dict.fromkeys(table for table in last.tables if table.lower() not in own))
     aggregated = last.aggregated
-    if any(each.lower() in own for each in aggregated):
+    if any(name.lower() in own for name in aggregated):
         aggregated = [*aggregated, *tables]
     has_watermark = any(kind == "name" and word.lower() == "watermark" for kind, word in words)
-    kept = tuple(dict.fromkeys(each for each in aggregated if each.lower() not in own))
+    kept = tuple(dict.fromkeys(name for name in aggregated if name.lower() not in own))
     return SqlUse(tables, kept, has_watermark)
 
 
@@ -137,6 +137,6 @@ def _own_names(words: list[tuple[str, str]]) -> set[str]:
             while after < len(words) and words[after][1] != ")":
                 after += 1
             after += 1
-        if [each.lower() for _, each in words[after : after + 2]] == ["as", "("]:
+        if [word.lower() for _, word in words[after : after + 2]] == ["as", "("]:
             found.add(word.strip("`").lower())
     return found

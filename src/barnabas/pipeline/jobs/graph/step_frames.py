@@ -59,7 +59,7 @@ def _transformed(job: Job, spark: SparkSession, frame: DataFrame) -> DataFrame:
 def _step(job: Job, step: JobStep, spark: SparkSession, frames: dict[str, DataFrame]) -> DataFrame:
     if step.sql:
         return spark.sql(step.sql)
-    given = [frames[each.lower()] for each in step.reads]
+    given = [frames[read.lower()] for read in step.reads]
     found: DataFrame = function_of(job.file, step.function, spark)(*given)
     return found
 
@@ -74,8 +74,8 @@ def marked(
         frame = frame.withWatermark(column, watermark.delay)
     if keys:
         columns = []
-        for each in keys:
-            frame, column = with_column(frame, name, each)
+        for key in keys:
+            frame, column = with_column(frame, name, key)
             columns.append(column)
         frame = frame.dropDuplicatesWithinWatermark(columns)
     return frame

@@ -86,8 +86,8 @@ class FrameRows:
             return frame, partition_by
         # Spark leaves out of a file what its folder names.
         parts = tuple(f"{PART}{number}" for number in range(len(partition_by)))
-        for part, each in zip(parts, partition_by, strict=True):
-            frame = frame.withColumn(part, frame[f"`{each}`"])
+        for part, column in zip(parts, partition_by, strict=True):
+            frame = frame.withColumn(part, frame[f"`{column}`"])
         return frame, parts
 
 
@@ -103,12 +103,12 @@ def write_staged(frame: DataFrame, table: str, batch: Batch, partition_by: tuple
     writer.parquet(f"file://{folder}")
     if not folder.is_dir():
         raise StagingError(f"{folder} is not there: driver and executors do not share {table}")
-    for each in folder.rglob("*"):
-        if each.name.startswith((".", "_")):
-            if each.is_file():  # Hadoop's checksums and markers
-                each.unlink()
-        elif each.is_file():
-            sync(each)
+    for path in folder.rglob("*"):
+        if path.name.startswith((".", "_")):
+            if path.is_file():  # Hadoop's checksums and markers
+                path.unlink()
+        elif path.is_file():
+            sync(path)
     return folder
 
 

@@ -106,15 +106,15 @@ def compact_iceberg(
     scan = table.scan()
     try:
         with table.transaction() as change:
-            summary = {"barnabas.compaction": str(sum(len(each) for each in lots))}
+            summary = {"barnabas.compaction": str(sum(len(lot) for lot in lots))}
             with change.update_snapshot(summary).overwrite() as overwrite:
                 for tasks in lots:
                     reader = ArrowScan(
                         change.table_metadata, table.io, scan.projection(), scan.row_filter
                     )
                     rows = reader.to_table(tasks)
-                    for each in tasks:
-                        overwrite.delete_data_file(each.file)
+                    for task in tasks:
+                        overwrite.delete_data_file(task.file)
                     for file in _dataframe_to_data_files(change.table_metadata, rows, table.io):
                         overwrite.append_data_file(file)
                         after += 1
@@ -156,15 +156,17 @@ def compact_parquet(path: str, target_bytes: int = TARGET_BYTES) -> Compacted:
     table = Path(as_folder(path))
     finish_compaction(table)
     before = after = 0
-    jobs = sorted({_job_of(each) for each in table.glob(f"{COLUMN}=*") if (each / MARK).is_file()})
+    jobs = sorted(
+        {_job_of(folder) for folder in table.glob(f"{COLUMN}=*") if (folder / MARK).is_file()}
+    )
     if not jobs:
         raise PipelineError(f"{path} has no batches of a job: there is nothing to compact")
     for job in jobs:
         numbers = ParquetTable(path).batches(job)[:-1]
         merged_before = ParquetTable(path).compacted(job)
-        old = [each for _, _, each in merged_before]
-        old += [table / f"{COLUMN}={job}-{each}" for each in numbers]
-        files = sum(1 for each in old for _ in each.rglob("*.parquet"))
+        old = [folder for _, _, folder in merged_before]
+        old += [table / f"{COLUMN}={job}-{number}" for number in numbers]
+        files = sum(1 for folder in old for _ in folder.rglob("*.parquet"))
         if len(old) < 2:
             continue
         merged = table / STAGED / f"compaction-{uuid.uuid4().hex}"
@@ -174,10 +176,10 @@ def compact_parquet(path: str, target_bytes: int = TARGET_BYTES) -> Compacted:
         name = f"{COLUMN}={job}-{first}_{last}"
         mark = merged / MARK
         mark.write_text(json.dumps({"version": 1, "planned": "", "batches": len(old)}))
-        for each in (mark, *(each for each in merged.rglob("*") if each.is_dir()), merged):
-            sync(each)
+        for place in (mark, *(below for below in merged.rglob("*") if below.is_dir()), merged):
+            sync(place)
         plan = table / COMPACTION
-        steps = {"merged": merged.name, "name": name, "old": [each.name for each in old]}
+        steps = {"merged": merged.name, "name": name, "old": [folder.name for folder in old]}
         half = plan.with_suffix(".half")
         half.write_text(json.dumps(steps))
         sync(half)
@@ -198,15 +200,15 @@ def _merge(old: list[Path], merged: Path, target_bytes: int) -> int:
     import pyarrow.parquet as pq
 
     by_folder: dict[Path, list[Path]] = {}
-    for each in old:
-        for file in sorted(each.rglob("*.parquet")):
-            by_folder.setdefault(file.relative_to(each).parent, []).append(file)
+    for folder in old:
+        for file in sorted(folder.rglob("*.parquet")):
+            by_folder.setdefault(file.relative_to(folder).parent, []).append(file)
     made = 0
     merged.mkdir(parents=True)
     for below, files in sorted(by_folder.items()):
         folder = merged / below
         folder.mkdir(parents=True, exist_ok=True)
-        schema = pa.unify_schemas([pq.read_schema(each) for each in files])
+        schema = pa.unify_schemas([pq.read_schema(file) for file in files])
         while files:
             lot, size = [files.pop(0)], 0
             size = lot[0].stat().st_size
@@ -216,8 +218,8 @@ def _merge(old: list[Path], merged: Path, target_bytes: int) -> int:
             made += 1
             target = folder / f"part-{made:05}.parquet"
             with pq.ParquetWriter(target, schema, compression="snappy") as writer:
-                for each in lot:
-                    _copy(pq.ParquetFile(each), writer, schema)
+                for file in lot:
+                    _copy(pq.ParquetFile(file), writer, schema)
             sync(target)
     return made
 
@@ -227,9 +229,9 @@ def _copy(source: Any, writer: Any, schema: Any) -> None:
 
     for batch in source.iter_batches():
         columns = [
-            batch.column(each.name).cast(each.type)
-            if each.name in batch.schema.names
-            else pa.nulls(len(batch), each.type)
-            for each in schema
+            batch.column(field.name).cast(field.type)
+            if field.name in batch.schema.names
+            else pa.nulls(len(batch), field.type)
+            for field in schema
         ]
         writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))

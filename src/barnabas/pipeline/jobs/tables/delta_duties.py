@@ -77,7 +77,7 @@ def duties_of(table: Any, place: str) -> DeltaDuties:
         )
     fields = json.loads(table.schema().to_json())["fields"]
     parts = tuple(metadata.partition_columns)
-    types = {each["name"]: each["type"] for each in fields}
+    types = {field["name"]: field["type"] for field in fields}
     for name in parts:
         check_part(place, name, types[name])
     settings = metadata.configuration
@@ -89,7 +89,7 @@ def duties_of(table: Any, place: str) -> DeltaDuties:
             or any(True for _ in _rules_in(fields))
             or not PLAIN_PARTS.issuperset(types[name] for name in parts)
         ),
-        generated=frozenset(each["name"] for each in fields if GENERATED in each["metadata"]),
+        generated=frozenset(field["name"] for field in fields if GENERATED in field["metadata"]),
         is_append_only=settings.get(APPEND_ONLY, "").lower() == "true",
     )
 
@@ -110,7 +110,7 @@ def type_text(type_: Any) -> str:
     match type_["type"]:
         case "struct":
             inner = ", ".join(
-                f"{each['name']}: {type_text(each['type'])}" for each in type_["fields"]
+                f"{field['name']}: {type_text(field['type'])}" for field in type_["fields"]
             )
             return f"struct<{inner}>"
         case "array":
@@ -123,10 +123,10 @@ def type_text(type_: Any) -> str:
 
 def _rules_in(fields: list[dict[str, Any]]) -> Iterator[str]:
     """Names of fields, at any depth, that ask a writer for something."""
-    for each in fields:
-        if not each["nullable"] or any(key.startswith("delta.") for key in each["metadata"]):
-            yield each["name"]
-        yield from (f"{each['name']}.{below}" for below in _rules_below(each["type"]))
+    for field in fields:
+        if not field["nullable"] or any(key.startswith("delta.") for key in field["metadata"]):
+            yield field["name"]
+        yield from (f"{field['name']}.{below}" for below in _rules_below(field["type"]))
 
 
 def _rules_below(type_: Any) -> Iterator[str]:

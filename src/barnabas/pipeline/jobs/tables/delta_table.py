@@ -141,18 +141,18 @@ class DeltaTable:
         """Whether a table that is not there yet begins with the commit of the tasks' files."""
         if self._rules.upsert_by:
             return False
-        types = {each.name: each.dataType.jsonValue() for each in rows.schema.fields}
+        types = {field.name: field.dataType.jsonValue() for field in rows.schema.fields}
         for name in self._rules.partition_by:
             check_part(self.path, name, types.get(name))
-        return all(types.get(each) in PLAIN_PARTS for each in self._rules.partition_by)
+        return all(types.get(column) in PLAIN_PARTS for column in self._rules.partition_by)
 
     def _take_files(self, table: Any, rows: BatchRows, batch: Batch) -> None:
         if self._in_store:
             files = rows.stored(self.path, batch, self.partition_by)
-            actions = [self._named_in_store(each) for each in files]
+            actions = [self._named_in_store(file) for file in files]
         else:
             staged = rows.staged(self.path, batch, self.partition_by)
-            actions = [self._named(each, staged, batch) for each in data_files(staged)]
+            actions = [self._named(data_file, staged, batch) for data_file in data_files(staged)]
             sync(Path(self.path))
             shutil.rmtree(staged, ignore_errors=True)
         self._commit(table, actions, rows, batch)
@@ -180,9 +180,9 @@ class DeltaTable:
         self._grow(table, Schema.from_arrow(arrow_schema(rows.schema)), duties.generated)
         there = pa.schema(table.schema().to_arrow())
         missing = {
-            each.name: each.type
-            for each in there
-            if each.name not in found.schema.names and each.name not in duties.generated
+            field.name: field.type
+            for field in there
+            if field.name not in found.schema.names and field.name not in duties.generated
         }
         write_deltalake(
             table,
@@ -280,7 +280,7 @@ class DeltaTable:
         fresh = self._rules.check_columns(self.path, there, given, generated)
         if fresh:
             with refusals(self.path):
-                table.alter.add_columns([each for each in schema.fields if each.name in fresh])
+                table.alter.add_columns([field for field in schema.fields if field.name in fresh])
             table.update_incremental()
 
     def _upsert(
@@ -291,14 +291,14 @@ class DeltaTable:
 
         self._rules.check_keys(rows, self.path)
         self._grow(table, Schema.from_arrow(arrow_schema(given.schema)), duties.generated)
-        same = " and ".join(f"t.`{each}` = s.`{each}`" for each in self._rules.upsert_by)
-        names = [each for each in rows.column_names if each not in self._rules.upsert_by]
+        same = " and ".join(f"t.`{column}` = s.`{column}`" for column in self._rules.upsert_by)
+        names = [column for column in rows.column_names if column not in self._rules.upsert_by]
         merger = table.merge(
             rows, same, source_alias="s", target_alias="t", commit_properties=_properties(batch)
         )
-        columns = {f"`{each}`": f"s.`{each}`" for each in rows.column_names}
+        columns = {f"`{column}`": f"s.`{column}`" for column in rows.column_names}
         if names:
-            merger = merger.when_matched_update({f"`{each}`": f"s.`{each}`" for each in names})
+            merger = merger.when_matched_update({f"`{name}`": f"s.`{name}`" for name in names})
         merger.when_not_matched_insert(columns).execute()
 
 
@@ -345,5 +345,5 @@ def _properties(batch: Batch) -> Any:
 
 def _types(schema: Any) -> dict[str, str]:
     return {
-        each["name"]: type_text(each["type"]) for each in json.loads(schema.to_json())["fields"]
+        field["name"]: type_text(field["type"]) for field in json.loads(schema.to_json())["fields"]
     }

@@ -52,14 +52,14 @@ def duties_of(table: Any, name: str) -> IcebergDuties:
                 f"Iceberg table {name} requires {path}, a field within a column: a job keeps columns that are"
                 " required at the top level only"
             )
-    columns = tuple(schema.find_column_name(each.source_id) for each in spec.fields)
-    transforms = {str(each.transform).split("[")[0] for each in spec.fields}
+    columns = tuple(schema.find_column_name(field.source_id) for field in spec.fields)
+    transforms = {str(field.transform).split("[")[0] for field in spec.fields}
     if transforms.intersection(IN_RUST) and find_spec("pyiceberg_core") is None:
         raise TableRefusedError(
             f"Iceberg table {name} is partitioned by {', '.join(sorted(transforms))}: this needs pip install"
             " 'pyiceberg[pyiceberg-core]'"
         )
-    types = {str(schema.find_type(each.source_id)) for each in spec.fields}
+    types = {str(schema.find_type(field.source_id)) for field in spec.fields}
     if types & NO_PARTS:
         raise TableRefusedError(
             f"Iceberg table {name} is partitioned by a column that is {', '.join(sorted(types & NO_PARTS))}:"
@@ -69,7 +69,7 @@ def duties_of(table: Any, name: str) -> IcebergDuties:
         any(True for _ in _required(schema.fields))
         or not transforms <= {"identity"}
         or not types <= FILE_PARTS
-        or any("." in each for each in columns)
+        or any("." in column for column in columns)
         or not _is_mapped(table)
     )
     return IcebergDuties(() if by_rows else columns, by_rows)
@@ -79,9 +79,9 @@ def parts_of(table: Any) -> tuple[str, ...]:
     """Columns by which a table is partitioned, by their values or by a transform of them."""
     schema = table.schema()
     return tuple(
-        schema.find_column_name(each.source_id)
-        for each in table.spec().fields
-        if str(each.transform) != "void"
+        schema.find_column_name(field.source_id)
+        for field in table.spec().fields
+        if str(field.transform) != "void"
     )
 
 
@@ -93,20 +93,22 @@ def fitted(reader: Any, schema: Any, name: str) -> Any:
 
     given = set(reader.schema.names)
     target = schema_to_pyarrow(schema, include_field_ids=False)
-    needed = [each.name for each in target if not each.nullable]
-    for each in needed:
-        if each not in given:
-            raise TableRefusedError(f"Iceberg table {name} requires {each}, which the batch lacks")
-    target = pa.schema([each for each in target if each.name in given])
+    needed = [field.name for field in target if not field.nullable]
+    for column in needed:
+        if column not in given:
+            raise TableRefusedError(
+                f"Iceberg table {name} requires {column}, which the batch lacks"
+            )
+    target = pa.schema([field for field in target if field.name in given])
 
     def batches() -> Iterator[Any]:
         for batch in reader:
-            for each in needed:
-                if batch.column(each).null_count:
+            for column in needed:
+                if batch.column(column).null_count:
                     raise TableRefusedError(
-                        f"Iceberg table {name} requires {each}, and a row of the batch has none"
+                        f"Iceberg table {name} requires {column}, and a row of the batch has none"
                     )
-            columns = [batch.column(each.name).cast(each.type) for each in target]
+            columns = [batch.column(field.name).cast(field.type) for field in target]
             yield pa.RecordBatch.from_arrays(columns, schema=target)
 
     return pa.RecordBatchReader.from_batches(target, batches())
@@ -114,11 +116,11 @@ def fitted(reader: Any, schema: Any, name: str) -> Any:
 
 def _required(fields: Any, above: str = "") -> Iterator[tuple[str, Any]]:
     """Fields that are required, by path; keys of maps are always."""
-    for each in fields:
-        path = f"{above}{each.name}"
-        if each.required:
-            yield path, each
-        yield from _required_below(each.field_type, path)
+    for field in fields:
+        path = f"{above}{field.name}"
+        if field.required:
+            yield path, field
+        yield from _required_below(field.field_type, path)
 
 
 def _required_below(type_: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -140,10 +142,10 @@ def _required_below(type_: Any, path: str) -> Iterator[tuple[str, Any]]:
 def _defaults(schema: Any) -> list[str]:
     """Default values, by column."""
     return [
-        f"the default value of {each.name}"
-        for each in schema.fields
-        if getattr(each, "initial_default", None) is not None
-        or getattr(each, "write_default", None) is not None
+        f"the default value of {field.name}"
+        for field in schema.fields
+        if getattr(field, "initial_default", None) is not None
+        or getattr(field, "write_default", None) is not None
     ]
 
 
@@ -155,12 +157,14 @@ def _is_mapped(table: Any) -> bool:
         return True
     schema = table.schema()
     found = dict(_mapped_names(mapping))
-    return all(found.get(each) == schema.find_field(each).field_id for each in schema.column_names)
+    return all(
+        found.get(column) == schema.find_field(column).field_id for column in schema.column_names
+    )
 
 
 def _mapped_names(fields: Any, above: str = "") -> Iterator[tuple[str, int]]:
     """Field ids of a name mapping, by path."""
-    for each in fields:
-        for name in each.names:
-            yield f"{above}{name}", each.field_id
-            yield from _mapped_names(each.fields, f"{above}{name}.")
+    for field in fields:
+        for name in field.names:
+            yield f"{above}{name}", field.field_id
+            yield from _mapped_names(field.fields, f"{above}{name}.")

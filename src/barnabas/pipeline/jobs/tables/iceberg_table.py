@@ -131,10 +131,10 @@ class IcebergTable:
         place = folder_of(table)
         if is_in_store(place):
             stored = rows.stored(place, batch, self.partition_by, keeps=True)
-            names = [f"{place}/{each.name}" for each in stored]
+            names = [f"{place}/{file.name}" for file in stored]
             return self._commit(table, rows, batch, lambda change: self._add(change, names))
         staged = rows.staged(place, batch, self.partition_by, keeps=True)
-        files = [self._moved(each, Path(place), batch) for each in data_files(staged)]
+        files = [self._moved(data_file, Path(place), batch) for data_file in data_files(staged)]
         written = self._commit(table, rows, batch, lambda change: self._add(change, files))
         shutil.rmtree(staged, ignore_errors=True)
         return written
@@ -183,8 +183,8 @@ class IcebergTable:
             with self._catalog.create_table_transaction(self.name, arrow_schema(schema)) as change:
                 if self.partition_by:
                     with change.update_spec() as spec:
-                        for each in self.partition_by:
-                            spec.add_identity(each)
+                        for column in self.partition_by:
+                            spec.add_identity(column)
         except TableAlreadyExistsError:
             pass  # another driver was faster
         return self._open()
@@ -276,4 +276,4 @@ def _types(schema: Any) -> dict[str, str]:
     from pyiceberg.io.pyarrow import _pyarrow_to_schema_without_ids, schema_to_pyarrow
 
     normal = schema_to_pyarrow(_pyarrow_to_schema_without_ids(schema), include_field_ids=False)
-    return {each.name: str(each.type) for each in normal}
+    return {field.name: str(field.type) for field in normal}

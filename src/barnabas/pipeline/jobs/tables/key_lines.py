@@ -52,7 +52,7 @@ def _table(names: KeyPath, is_list: bool, counts: dict[KeyPath, int]) -> KeyPath
 
 def split_key(text: str) -> KeyPath:
     """``a."b.c".d`` as names: a quoted name with dots is as many names as it has parts."""
-    names = [each.group().strip("\"'") for each in re.finditer(_NAME, text)]
+    names = [part.group().strip("\"'") for part in re.finditer(_NAME, text)]
     return tuple(part for name in names for part in name.split("."))
 
 

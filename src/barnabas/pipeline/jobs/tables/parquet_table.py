@@ -76,7 +76,7 @@ class ParquetTable:
 
     def take(self, rows: BatchRows, batch: Batch) -> bool:
         """Append rows that may be files already."""
-        if COLUMN in (each.lower() for each in rows.schema.names):
+        if COLUMN in (name.lower() for name in rows.schema.names):
             raise LedgerError(
                 f"table {self.path} names its folders by a column {COLUMN!r}: the rows cannot have one"
             )
@@ -94,8 +94,8 @@ class ParquetTable:
         mark = staged / MARK
         mark.write_text(json.dumps({"version": 1, "planned": batch.planned}))
         sync(mark)
-        for each in (staged, *(each for each in staged.rglob("*") if each.is_dir())):
-            sync(each)
+        for path in (staged, *(path for path in staged.rglob("*") if path.is_dir())):
+            sync(path)
         try:
             os.rename(staged, folder)
         except OSError:
@@ -136,14 +136,14 @@ class ParquetTable:
     def compacted(self, job: str) -> list[tuple[int, int, Path]]:
         """First and last batch of each folder that a compaction made."""
         pattern = re.compile(re.escape(f"{COLUMN}={job}-") + r"(\d+)_(\d+)")
-        named = [(pattern.fullmatch(each.name), each) for each in Path(self.path).glob("*")]
-        return sorted((int(found[1]), int(found[2]), each) for found, each in named if found)
+        named = [(pattern.fullmatch(folder.name), folder) for folder in Path(self.path).glob("*")]
+        return sorted((int(found[1]), int(found[2]), folder) for found, folder in named if found)
 
     def batches(self, job: str) -> list[int]:
         """Numbers of the batches of `job` that are there."""
         start = f"{COLUMN}={job}-"
-        found = [each.name.removeprefix(start) for each in Path(self.path).glob(f"{start}*")]
-        return sorted(int(each) for each in found if each.isdigit())
+        found = [folder.name.removeprefix(start) for folder in Path(self.path).glob(f"{start}*")]
+        return sorted(int(number) for number in found if number.isdigit())
 
 
 def finish_compaction(table: Path) -> None:
@@ -157,9 +157,9 @@ def finish_compaction(table: Path) -> None:
         # The merged folder may have the name of one that it replaces.
         trash = table / STAGED / f"{steps['merged']}.old"
         trash.mkdir(exist_ok=True)
-        for each in steps["old"]:
-            if (table / each).is_dir():
-                os.rename(table / each, trash / each)
+        for name in steps["old"]:
+            if (table / name).is_dir():
+                os.rename(table / name, trash / name)
         os.rename(merged, target)
         sync(table)
         shutil.rmtree(trash, ignore_errors=True)

@@ -53,7 +53,7 @@ class TableRules:
                 f"table {table} has columns {', '.join(there)}, the batch has {', '.join(given)};"
                 ' schema.evolution = "add-columns" lets a table grow'
             )
-        return [each for each in given if each not in there]
+        return [column for column in given if column not in there]
 
     def rows_of(self, frame: DataFrame) -> DataFrame:
         """The last rows of each key where the table is upserted and an order is given. Rows that are
@@ -63,8 +63,8 @@ class TableRules:
         from pyspark.sql import Window
         from pyspark.sql import functions as f
 
-        last_first = [f.col(f"`{each}`").desc() for each in self.order_by]
-        keys = [f"`{each}`" for each in self.upsert_by]
+        last_first = [f.col(f"`{column}`").desc() for column in self.order_by]
+        keys = [f"`{column}`" for column in self.upsert_by]
         numbered = frame.withColumn(
             _NUMBER, f.rank().over(Window.partitionBy(*keys).orderBy(*last_first))
         )
@@ -132,7 +132,7 @@ def _primitives(type_: Any) -> set[str]:
     """Names of types in the JSON of a type, at any depth."""
     match type_:
         case {"type": "struct", "fields": fields}:
-            return {name for each in fields for name in _primitives(each["type"])}
+            return {name for field in fields for name in _primitives(field["type"])}
         case {"type": "array", "elementType": element}:
             return _primitives(element)
         case {"type": "map", "keyType": key, "valueType": value}:
@@ -149,7 +149,7 @@ def arrow_schema(schema: StructType) -> Any:
     def nullable(field: Any) -> Any:
         type_ = field.type
         if pa.types.is_struct(type_):
-            type_ = pa.struct([nullable(each) for each in type_])
+            type_ = pa.struct([nullable(field) for field in type_])
         elif pa.types.is_list(type_):
             type_ = pa.list_(nullable(type_.value_field))
         elif pa.types.is_map(type_):
@@ -157,7 +157,7 @@ def arrow_schema(schema: StructType) -> Any:
         return pa.field(field.name, type_)
 
     found = to_arrow_schema(schema, timezone="UTC")
-    return pa.schema([nullable(each) for each in found])
+    return pa.schema([nullable(field) for field in found])
 
 
 def streamed_rows(staged: Path, schema: Any) -> Any:
@@ -178,8 +178,8 @@ def with_nulls(reader: Any, missing: Mapping[str, Any]) -> Any:
     schema = pa.schema([*reader.schema, *fields])
 
     def batches() -> Iterator[Any]:
-        for each in reader:
-            empty = [pa.nulls(each.num_rows, field.type) for field in fields]
-            yield pa.RecordBatch.from_arrays([*each.columns, *empty], schema=schema)
+        for row in reader:
+            empty = [pa.nulls(row.num_rows, field.type) for field in fields]
+            yield pa.RecordBatch.from_arrays([*row.columns, *empty], schema=schema)
 
     return pa.RecordBatchReader.from_batches(schema, batches())

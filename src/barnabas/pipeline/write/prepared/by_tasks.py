@@ -22,7 +22,7 @@ from barnabas.pipeline.errors import (
 )
 from barnabas.pipeline.options import SinkOptions
 from barnabas.pipeline.write.by_driver import BatchCommit
-from barnabas.pipeline.write.delivery import Delivery
+from barnabas.pipeline.write.delivery import BatchDelivery
 from barnabas.pipeline.write.prepared.participants import BatchBegun
 from barnabas.pipeline.write.prepared.recovery import (
     abort_batch,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class ByTasks(Delivery):
+class ByTasks(BatchDelivery):
     """The rows of a batch in open transactions of its tasks, which the driver ends."""
 
     def __init__(self, options: SinkOptions, begun: BatchBegun) -> None:
@@ -89,7 +89,7 @@ class TokenOfTasks(BatchCommit):
             raise WriteRefusedError(self._fenced(error)) from error
 
     def _look(self, transaction: DriverTransaction) -> None:
-        """What the token lists was ended when the batch began."""
+        """Nothing is left: the transactions that the token lists were ended when the batch began."""
 
     def _token(self, outgoing: Sequence[Outgoing]) -> tuple[Token, Outgoing]:
         if len(self._participants) > PARTICIPANTS_MAX:

@@ -80,9 +80,11 @@ def end_all(
     patience = Patience(cluster.patience_ms)
     while left:
         before = len(ended)
-        trouble = _find(cluster, key, [each for each in left if each not in places], places)
+        trouble = _find(
+            cluster, key, [participant for participant in left if participant not in places], places
+        )
         trouble = _round(cluster, key, left, places, ended, commit) or trouble
-        left = [each for each in left if each not in ended]
+        left = [participant for participant in left if participant not in ended]
         if len(ended) > before:
             patience.renew()
         if left and trouble:
@@ -99,18 +101,18 @@ def _find(
     """Fill in the coordinators of `wanted`. Returns why one is missing."""
     if not wanted:
         return ""
-    names = {each.name(key): each for each in wanted}
+    names = {participant.name(key): participant for participant in wanted}
     request = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=list(names))
     answer = cluster.call_any(request, FindCoordinatorResponse)
     trouble = ""
-    for each in answer.coordinators:
-        code = code_of(each.error_code)
+    for coordinator in answer.coordinators:
+        code = code_of(coordinator.error_code)
         if code is ErrorCode.NONE:
-            places[names[each.key]] = Endpoint(each.host, each.port)
+            places[names[coordinator.key]] = Endpoint(coordinator.host, coordinator.port)
         elif code in AGAIN:
             trouble = code.name
         else:
-            raise KafkaError(code, f"coordinator of {each.key}")
+            raise KafkaError(code, f"coordinator of {coordinator.key}")
     return trouble
 
 
@@ -126,15 +128,15 @@ def _round(
     trouble = ""
     sent: list[tuple[BlockingConnection, Answer, Participant]] = []
     count: dict[Endpoint, int] = {}
-    for each in left:
-        endpoint = places.get(each)
+    for participant in left:
+        endpoint = places.get(participant)
         if endpoint is None or count.get(endpoint, 0) >= IN_FLIGHT_MAX:
             continue
         count[endpoint] = count.get(endpoint, 0) + 1
         request = EndTxnRequest(
-            transactional_id=each.name(key),
-            producer_id=each.producer_id,
-            producer_epoch=each.producer_epoch,
+            transactional_id=participant.name(key),
+            producer_id=participant.producer_id,
+            producer_epoch=participant.producer_epoch,
             committed=commit,
         )
         try:
@@ -142,24 +144,24 @@ def _round(
             answer = connection.submit(
                 request, timeout_ms=cluster.request_timeout_ms, at_most=END_BEFORE_IMPLICIT
             )
-            sent.append((connection, answer, each))
+            sent.append((connection, answer, participant))
         except ChannelError as error:
-            places.pop(each)
+            places.pop(participant)
             trouble = str(error)
-    for connection, answer, each in sent:
+    for connection, answer, participant in sent:
         try:
             response: EndTxnResponse = connection.wait(answer)
         except ChannelError as error:
-            places.pop(each)
+            places.pop(participant)
             trouble = str(error)
             continue
         code = code_of(response.error_code)
         if code not in AGAIN:
-            ended[each] = code
+            ended[participant] = code
             continue
         trouble = code.name
         if code in MOVED_ERRORS:
-            places.pop(each)
+            places.pop(participant)
     return trouble
 
 
@@ -169,9 +171,9 @@ def list_open(cluster: ClusterClient, key: str) -> list[Participant]:
     found: list[Participant] = []
     for connection, names in _open(cluster, pattern_of(key)):
         with suppress(ChannelError):
-            for each in _described(cluster, connection, names):
-                suffix = each.transactional_id.removeprefix(f"{key}.")
-                found.append(Participant(suffix, each.producer_id, each.producer_epoch))
+            for state in _described(cluster, connection, names):
+                suffix = state.transactional_id.removeprefix(f"{key}.")
+                found.append(Participant(suffix, state.producer_id, state.producer_epoch))
     return found
 
 
@@ -180,9 +182,9 @@ def list_keys(cluster: ClusterClient) -> dict[str, int]:
     found: dict[str, int] = {}
     for connection, names in _open(cluster, ".+" + FORM):
         with suppress(ChannelError):
-            for each in _described(cluster, connection, names):
-                key = each.transactional_id.rsplit(".", 2)[0]
-                began_ms = each.transaction_start_time_ms
+            for state in _described(cluster, connection, names):
+                key = state.transactional_id.rsplit(".", 2)[0]
+                began_ms = state.transaction_start_time_ms
                 found[key] = min(began_ms, found.get(key, began_ms))
     return found
 
@@ -198,8 +200,8 @@ def _open(cluster: ClusterClient, pattern: str) -> Iterator[tuple[BlockingConnec
             listed = connection.call(
                 request, ListTransactionsResponse, timeout_ms=cluster.request_timeout_ms
             )
-            names = [each.transactional_id for each in listed.transaction_states]
-            names = [each for each in names if wanted.fullmatch(each)]
+            names = [state.transactional_id for state in listed.transaction_states]
+            names = [name for name in names if wanted.fullmatch(name)]
             if names:
                 yield connection, names
 
@@ -214,7 +216,7 @@ def _described(
         timeout_ms=cluster.request_timeout_ms,
     )
     return [
-        each
-        for each in described.transaction_states
-        if each.error_code == ErrorCode.NONE and each.transaction_state == ONGOING
+        state
+        for state in described.transaction_states
+        if state.error_code == ErrorCode.NONE and state.transaction_state == ONGOING
     ]

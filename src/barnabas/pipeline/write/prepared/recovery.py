@@ -163,7 +163,9 @@ def _commit_found(options: SinkOptions, key: str, found: Token | None) -> tuple[
     listed = found.participants if found is not None else ()
     if listed and _ended.get((options.cluster, key)) != listed:
         codes = end_all(options.cluster.connect(), key, listed, commit=True)
-        _check(key, {each: code for each, code in codes.items() if code not in MOVED_ON})
+        _check(
+            key, {participant: code for participant, code in codes.items() if code not in MOVED_ON}
+        )
         _ended[options.cluster, key] = listed
     return listed
 
@@ -191,14 +193,15 @@ def commit_listed(options: SinkOptions, key: str, listed: tuple[Participant, ...
 
 
 def _check(key: str, codes: dict[Participant, ErrorCode]) -> None:
-    for each, code in codes.items():
+    for participant, code in codes.items():
         if code is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
-            raise KafkaError(code, each.name(key))
+            raise KafkaError(code, participant.name(key))
         if code is not ErrorCode.NONE:
             raise LedgerError(
-                f"the transaction of a task, {each.name(key)} with producer id {each.producer_id} and epoch"
-                f" {each.producer_epoch}, cannot be committed though the token of {key} lists it"
-                f" ({code.name}): something other than the query has aborted it, and its rows are lost."
+                f"the transaction of a task, {participant.name(key)} with producer id"
+                f" {participant.producer_id} and epoch {participant.producer_epoch}, cannot be"
+                f" committed though the token of {key} lists it ({code.name}): something other"
+                " than the query has aborted it, and its rows are lost."
                 f" `barnabas pipeline ledger forget --from BATCH {key}` has the batch written again as a"
                 " whole; what of it is in topics stays there"
             )
@@ -210,7 +213,7 @@ def sweep(
     """Abort the open transactions of tasks that no token lists. Returns how many. Raises `FencedError`."""
     key = transaction.transactional_id
     counted = set(listed)
-    left = [each for each in list_open(cluster, key) if each not in counted]
+    left = [participant for participant in list_open(cluster, key) if participant not in counted]
     if left:
         transaction.renew()
         end_all(cluster, key, left, commit=False)

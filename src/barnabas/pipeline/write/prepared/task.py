@@ -76,10 +76,10 @@ def write_in_transaction(
     """Write a task's rows. The message lists the open transaction, or brings the rows where they are few."""
     place = place or TaskPlace.of(options)
     writer = TaskWriter(options, begun, place)
-    encoded = (batch for each in rows for batch in place.encoder.encode(each))
+    encoded = (batch for columns in rows for batch in place.encoder.encode(columns))
     try:
-        for each in encoded:
-            writer.add(each)
+        for batch in encoded:
+            writer.add(batch)
         return writer.finish()
     except _NoTransactionError as error:
         if options.task_transactions == ALWAYS:
@@ -136,9 +136,9 @@ class TaskWriter:
         place, begun = self._place, self._begun
         if self._transaction is None and self._size <= self._kept_bytes_max:
             chunks = tuple(
-                Chunk(each.partition, each.records, len(each.data)) for each in self.kept
+                Chunk(batch.partition, batch.records, len(batch.data)) for batch in self.kept
             )
-            data = b"".join(each.data for each in self.kept)
+            data = b"".join(batch.data for batch in self.kept)
             return StagedTask(
                 place.application, chunks, data, None, place.query, place.run, begun=begun
             )
