@@ -51,6 +51,7 @@ class RaftNode:
         transport: Transport,
         state_machine: StateMachine,
         opened: BootstrappedReplica,
+        begin_again: Callable[[str], None] | None = None,
     ) -> None:
         self.settings = settings
         self.node_id = settings.node_id
@@ -105,6 +106,7 @@ class RaftNode:
             self.step,
             self._tell_news,
             self.close,
+            begin_again,
         )
         self._proposals = BatchAccumulator(
             ports, machine, settings.batch_bytes_max, settings.append_linger_ms, self.step
@@ -122,17 +124,20 @@ class RaftNode:
         directory: str,
         transport: Transport,
         state_machine: StateMachine,
+        begin_again: Callable[[str], None] | None = None,
     ) -> RaftNode:
         """Open or create the log below `directory` (a metadata log dir, formatted before) and read
-        what was persisted. Blocks on the disk. Raises ``OSError``, ``QuorumStateError``,
-        ``CorruptSnapshotError``, ``CorruptLogError``."""
+        what was persisted. Blocks on the disk. `begin_again` is called, with the reason, where the quorum is
+        not the one whose log this observer has; without it, an observer whose committed records that quorum
+        lacks ends. Raises ``OSError``, ``QuorumStateError``, ``CorruptSnapshotError``,
+        ``CorruptLogError``."""
         opened = open_replica(ports.disk, settings, directory, bounds=ports.bounds)
         if opened.damaged_snapshot:
             reason = opened.damaged_snapshot
             ports.log("warning", "raft.snapshot_damaged", node=settings.node_id, reason=reason)
         if opened.fault:
             ports.log("warning", "raft.log_cut", node=settings.node_id, reason=opened.fault)
-        return cls(ports, settings, transport, state_machine, opened)
+        return cls(ports, settings, transport, state_machine, opened, begin_again)
 
     # -- life ------------------------------------------------------------------------------------
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tests.unit.raft.quorum_world import CLUSTER, Quorum
+from tests.unit.raft.script import Script
 
 OTHER = "b3RoZXItY2x1c3Rlci1pZA"
 
@@ -75,3 +78,13 @@ def test_a_voter_that_had_a_leader_outlives_what_its_peers_become() -> None:
     world.world.run(world.world.now_ms + 60_000)
     assert world.nodes[3].is_up and not any(halt.startswith("3") for halt in world.halts)
     assert said(world, 3)
+
+
+@pytest.mark.parametrize(("ms", "is_said"), [(4_000, False), (9_000, True)])
+def test_an_observer_that_hears_older_epochs_alone_meets_another_quorum(
+    ms: int, is_said: bool
+) -> None:
+    """Three fetch time-outs long: a voter that lags behind is no other quorum."""
+    told = Script().run(f"> voters 1 2 3 observers 4\n> saved 4 7 leader 1\n> start\n> run {ms}\n")
+    sentence = "4 meets another quorum: it is in epoch 1, and this node has seen epoch 7"
+    assert (sentence in told) == is_said

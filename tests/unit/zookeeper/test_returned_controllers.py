@@ -21,7 +21,7 @@ from barnabas.zookeeper.migration.progress import progress_of
 from barnabas.zookeeper.node.migrating_controller import MigratingController
 from barnabas.zookeeper.operations import Delete, GetData, NodeData, Operation, Stat
 from tests.unit.zookeeper.migrating_cluster import CONTROLLERS, MigratingCluster
-from tests.unit.zookeeper.test_online_migration import migrated, same
+from tests.unit.zookeeper.test_online_migration import migrated, same, whole
 
 RULED = "another controller has ruled since"
 GONE = "/migration is gone"
@@ -109,6 +109,34 @@ def test_the_same_controllers_refuse_and_a_new_attempt_succeeds(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("elections", [0, 3])
+def test_brokers_that_observe_the_former_quorum_take_over_a_new_one(elections: int) -> None:
+    """Its epochs begin anew; ids and addresses are the same, and no broker restarts."""
+    cluster = migrated()
+    for _ in range(elections):
+        leader = cluster.leader
+        cluster.kill_controller(leader)
+        cluster.wait(lambda: cluster.leader not in (-1, leader), "another leader")  # noqa: B023
+        cluster.start_controller(leader)
+    cluster.wait_for_dual_write()
+    for node_id in list(cluster.controllers):
+        cluster.kill_controller(node_id)
+    for path in (CONTROLLER, MIGRATION):
+        write(cluster, Delete(path))
+    for node_id in CONTROLLERS:
+        cluster.machines[f"c{node_id}"].start_process().disk.remove_tree("/meta")
+        cluster.start_controller(node_id)
+    cluster.wait_for_dual_write()
+    cluster.wait(lambda: same(cluster), "both say the same")
+    assert cluster.create("meanwhile", 2) == 0
+    cluster.wait(lambda: whole(cluster, "meanwhile"), "the whole ISR")
+    for node in cluster.nodes.values():
+        enrolment = node._enrolment
+        assert enrolment is not None
+        cluster.wait(lambda: enrolment.quorum.leader_id == cluster.leader, "it follows")  # noqa: B023
+
+
+@pytest.mark.slow
 def test_controllers_that_all_restart_in_dual_write_continue() -> None:
     cluster = migrated()
     for node_id in list(cluster.controllers):
@@ -159,6 +187,29 @@ def held(kraft_epoch: int, made: int, owner: int = 0) -> NodeData:
 
 
 @pytest.mark.parametrize(
+    ("epoch", "has_copy", "why"),
+    [
+        (6, True, ""),
+        (5, True, ""),
+        (4, True, "another quorum migrates these znodes"),
+        (9, False, "another quorum has migrated these znodes"),
+    ],
+)
+def test_a_mark_of_another_quorum_is_refused(epoch: int, has_copy: bool, why: str) -> None:
+    found = znodes(10, 10)
+    if not why:
+        claim.take(found, 102, epoch, 0, has_copy=has_copy)
+        return
+    with pytest.raises(claim.ClaimRefusedError, match=why):
+        claim.take(found, 102, epoch, 0, has_copy=has_copy)
+
+
+def test_a_claim_that_has_copied_nothing_is_taken_over() -> None:
+    found = znodes(10, 10) | {MIGRATION: node(MigrationZnode(101, 5, -1, -1).encode(), 10)}
+    claim.take(found, 102, 6, 0)
+
+
+@pytest.mark.parametrize(
     ("found", "why"),
     [
         (znodes(10, 10), ""),
@@ -179,7 +230,7 @@ def test_the_znode_that_was_written_last_decides(found: dict[str, NodeData], why
     assert why in said if why else said == ""
 
 
-def test_a_log_without_the_copy_may_claim_whatever_was_left() -> None:
+def test_a_log_without_the_copy_may_claim_what_was_left_before_others_ruled() -> None:
     found = znodes(16, 15)
     claim.take(found, 101, 6, 0)
     with pytest.raises(claim.ClaimRefusedError, match=RULED):

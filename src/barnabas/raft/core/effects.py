@@ -114,6 +114,13 @@ class Halt(NamedTuple):
     reason: str
 
 
+class OtherQuorum(NamedTuple):
+    """This observer reaches no quorum that goes on from what it knows: what answers at the addresses of its
+    quorum is probably another one."""
+
+    reason: str
+
+
 Effect: TypeAlias = (
     SaveElection
     | Append
@@ -128,4 +135,5 @@ Effect: TypeAlias = (
     | InstallSnapshot
     | TickSoon
     | Halt
+    | OtherQuorum
 )

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 Fetcher: TypeAlias = Follower | Observer
 DEADLINE_STEP = 1 / 64
 """Share of the fetch time-out by which a follower's deadline may lag behind the last answer of its leader."""
+OLDER_EPOCHS_TIMEOUTS = 3
+"""How many fetch time-outs an observer hears of older epochs alone before they are another quorum's to it."""
 REFUSED_SNAPSHOT_PAUSE_MS = 500
 """Wait before a corrupt snapshot is fetched again."""
 
@@ -166,6 +168,9 @@ def _fetcher(
 ) -> Fetcher | None:
     """The current state, if the response is of its leader; otherwise None, and the next request waits. The
     response may still carry an error."""
+    if _is_of_other_quorum(m, response):
+        _pause(m, pending)
+        return None
     if pending.node_id < 0 and response.error is ErrorCode.NONE:
         if m.lost_leader == (response.epoch, response.leader_id):
             m.lost_leader = (-1, NO_LEADER)  # the server that answered is the leader
@@ -179,6 +184,30 @@ def _fetcher(
         _pause(m, pending)
         return None
     return state
+
+
+def _is_of_other_quorum(m: Machine, response: FetchResponse | SnapshotResponse) -> bool:
+    """Whether an observer must not follow what `response` says of its epoch. Another quorum may have begun at
+    the addresses of this one: its epochs begin anew. A voter that lags behind has an older epoch, too, but
+    not for long."""
+    state = m.state
+    if not isinstance(state, Observer) or m.settings.can_vote:
+        return False
+    if response.epoch == m.epoch and NO_LEADER not in (response.leader_id, state.leader_id):
+        if response.leader_id == state.leader_id:
+            return False
+        first, second = state.leader_id, response.leader_id
+        m.out.append(do.OtherQuorum(f"nodes {first} and {second} both lead in epoch {m.epoch}"))
+        return True
+    if response.epoch >= m.epoch:
+        m.older_epochs_since_ms = None
+    elif m.older_epochs_since_ms is None:
+        m.older_epochs_since_ms = m.now
+    elif m.now - m.older_epochs_since_ms > OLDER_EPOCHS_TIMEOUTS * m.settings.fetch_timeout_ms:
+        m.older_epochs_since_ms = None
+        told = f"it is in epoch {response.epoch}, and this node has seen epoch {m.epoch}"
+        m.out.append(do.OtherQuorum(told))
+    return False
 
 
 def _suspect_former_leader(

@@ -91,6 +91,8 @@ class Machine:
         """When to look again whether the voter set is wrong about this replica."""
         self.lost_leader = (-1, NO_LEADER)
         """(epoch, leader) whose process was seen to be gone: only it can say that it is not."""
+        self.older_epochs_since_ms: float | None = None
+        """Since when this observer has had no other answers than those of an older epoch."""
         self.searched_in: State | None = None
         """In which state this voter asked a bootstrap server last."""
         self.announced_static_voter = -1

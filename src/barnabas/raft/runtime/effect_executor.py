@@ -38,12 +38,17 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.schema import Message
 
 Step = Callable[[on.Event], None]
+OTHER_QUORUM = (
+    "if another quorum has these controllers' addresses now, restart this node under it; if the controllers"
+    " are those of before, they need the majority that has elected the later epoch"
+)
 _DISK_FAULTS = (OSError, CorruptLogError, CorruptBatchError)
 
 
 class EffectExecutor:
     """The hands of one replica. `step` takes events back; `tell_news` is called in the turn after a
-    `TickSoon`; `on_failed` is called before the node halts."""
+    `TickSoon`; `on_failed` is called before the node halts. `begin_again` is called, in the next
+    turn, where the quorum is another one."""
 
     def __init__(
         self,
@@ -59,6 +64,7 @@ class EffectExecutor:
         step: Step,
         tell_news: Callable[[], None],
         on_failed: Callable[[], None],
+        begin_again: Callable[[str], None] | None,
     ) -> None:
         self._ports = ports
         self._settings = settings
@@ -71,6 +77,7 @@ class EffectExecutor:
         self._step = step
         self._tell_news = tell_news
         self._on_failed = on_failed
+        self._begin_again = begin_again
         self._watch = LeaderProbe(transport, lambda endpoint: step(on.PeerGone(endpoint)))
         self._strangers = Strangers(ports, settings, directory, transport, machine, self.halt)
         self._fetched = FetchedSnapshot(ports.disk, directory, ports.bounds.raft)
@@ -345,8 +352,14 @@ class EffectExecutor:
         self._tick_comes = False
         self._tell_news()
 
-    def _halt(self, effect: do.Halt) -> None:
-        self.halt(effect.reason)
+    def _leave_other_quorum(self, effect: do.Halt | do.OtherQuorum) -> None:
+        reason, begin_again = effect.reason, self._begin_again
+        if begin_again is not None:
+            self._ports.wakeups.call_soon(lambda: begin_again(reason))
+        elif isinstance(effect, do.Halt):
+            self.halt(reason)
+        else:
+            self._ports.log("warning", "raft.other_quorum", reason=reason, what_now=OTHER_QUORUM)
 
 
 def _damaged(directory: str, end: int, offset: int) -> OSError:
@@ -369,5 +382,6 @@ _PERFORM: dict[type, Callable[[EffectExecutor, Any], None]] = {
     do.StoreSnapshot: EffectExecutor._store_snapshot,
     do.InstallSnapshot: EffectExecutor._install_snapshot,
     do.TickSoon: EffectExecutor._tick_soon,
-    do.Halt: EffectExecutor._halt,
+    do.Halt: EffectExecutor._leave_other_quorum,
+    do.OtherQuorum: EffectExecutor._leave_other_quorum,
 }

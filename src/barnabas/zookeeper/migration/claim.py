@@ -9,7 +9,7 @@ last write: what its log says is out of date otherwise, and would be written ove
 (`why_out_of_date`).
 Each election and each claim sets `/controller_epoch`, and each write under a claim, the claim itself
 included, sets `/migration`; so the znode that was changed last tells who wrote last. Kafka's driver does not
-look.
+look. A claim of another quorum is refused as far as `/migration` shows it (`_why_of_other_quorum`).
 
 Source: Kafka 3.9's ``KafkaZkClient.tryRegisterKRaftControllerAsActiveController`` and
 ``retryMigrationRequestsUntilConnected``.
@@ -109,7 +109,8 @@ def held_leadership(znodes: Mapping[str, NodeData]) -> MigrationLeadership:
 
 WAY_OUT = (
     f"what ZooKeeper says holds, so begin a new attempt: stop the controllers, delete {MIGRATION} where it is"
-    " left, remove the controllers' directories, and format them again by `barnabas migrate start`"
+    " left, remove the controllers' directories, format them again by `barnabas migrate start`, and restart"
+    " the brokers of Apache Kafka that have the migration enabled (others take over the new quorum)"
 )
 
 
@@ -146,6 +147,34 @@ def _is_unmarked_claim(
     return holder.is_held_by_kraft(node.stat.ephemeral_owner) and is_later
 
 
+def _why_of_other_quorum(
+    znodes: Mapping[str, NodeData], kraft_epoch: int, *, has_copy: bool
+) -> str:
+    """Why `/migration` is another quorum's, in a sentence; empty where nothing shows that. The znode names no
+    quorum: a quorum of a later epoch that has the copy, too, is not recognised."""
+    node = znodes.get(MIGRATION)
+    if node is None:
+        return ""
+    mark = MigrationZnode.decode(MIGRATION, node.data)
+    if not has_copy and mark.metadata_offset >= 0 and not _has_another_ruled(znodes, node):
+        return (
+            f"another quorum has migrated these znodes: {MIGRATION} has offset {mark.metadata_offset} of its"
+            f" log, and this quorum has no copy yet; let that quorum go on, or stop it and {WAY_OUT}"
+        )
+    if mark.controller_epoch > kraft_epoch:
+        return (
+            f"another quorum migrates these znodes: {MIGRATION} was written in epoch"
+            f" {mark.controller_epoch}, and this quorum is in epoch {kraft_epoch}; stop one of them"
+        )
+    return ""
+
+
+def _has_another_ruled(znodes: Mapping[str, NodeData], mark_node: NodeData) -> bool:
+    """Whether the last claim is of a controller that writes no `/migration`."""
+    epoch_node = znodes.get(CONTROLLER_EPOCH)
+    return epoch_node is not None and epoch_node.stat.mzxid > mark_node.stat.mzxid
+
+
 def take(
     znodes: Mapping[str, NodeData],
     controller: int,
@@ -158,6 +187,7 @@ def take(
     `has_copy`: whether the quorum's log has the copy of the znodes already. Raises `ClaimRefusedError`,
     `MalformedZnode`, and `KeyError` if there is no `/controller_epoch`."""
     why = why_out_of_date(znodes) if has_copy else ""
+    why = why or _why_of_other_quorum(znodes, kraft_epoch, has_copy=has_copy)
     if why:
         raise ClaimRefusedError(why)
     epoch_node = znodes[CONTROLLER_EPOCH]

@@ -5,7 +5,8 @@ controller, through which the broker also registers with the quorum. When a KRaf
 `/controller`, all requests of this broker to its controller go to the quorum.
 
 The observer starts with an empty log every time: a log in the directory may come from an earlier migration
-that was reverted.
+that was reverted. It also begins anew while it runs, where another quorum answers at the addresses of the one
+that it has observed (a new attempt with controllers that were formatted again); Kafka's waits for a restart.
 
 Source: Kafka 3.9's ``KafkaServer`` (migrationEnabled; ``KafkaRaftManager.maybeDeleteMetadataLogDir``).
 """
@@ -58,22 +59,47 @@ class QuorumEnrolment:
             name = f"node-{config.node_id}"
             self._to_controllers = Channels(ports, name, security=security.to_controllers)
         self._observer = QuorumObserver()
-        old = f"{config.metadata_log_dir}/{METADATA_TOPIC}-0"
-        if ports.disk.exists(old):
-            ports.log("info", "migration.old_log_removed", path=old)
-            ports.disk.remove_tree(old)
-        self.quorum = RaftNode.open(
-            ports,
-            settings_from_node(config, meta, {}),
-            config.metadata_log_dir,
-            self._to_controllers,
-            self._observer,
-        )
+        self._settings = settings_from_node(config, meta, {})
+        self.quorum = self._observe()
         timeout_ms = config.broker.request_timeout_ms
         self.channel = ControllerChannel(ports, self._to_controllers, timeout_ms)
         """To the quorum's active controller, whether it is the cluster's controller yet or not."""
         self.channel.look = self._on_leader
         self._lifecycle: BrokerLifecycle | None = None
+        self._closing = False
+
+    def _observe(self) -> RaftNode:
+        """An observer with an empty log. Blocks on the disk. Raises ``OSError``."""
+        ports, directory = self._ports, self._config.metadata_log_dir
+        old = f"{directory}/{METADATA_TOPIC}-0"
+        if ports.disk.exists(old):
+            ports.log("info", "migration.old_log_removed", path=old)
+            ports.disk.remove_tree(old)
+        self._observer.offset = -1
+        made: list[RaftNode] = []
+
+        def begin_again(reason: str) -> None:
+            if made == [self.quorum] and not self._closing:
+                self._begin_again(reason)
+
+        made.append(
+            RaftNode.open(
+                ports, self._settings, directory, self._to_controllers, self._observer, begin_again
+            )
+        )
+        return made[0]
+
+    def _begin_again(self, reason: str) -> None:
+        """Another quorum has the addresses of the one that this broker has observed."""
+        self._ports.log("warning", "migration.other_quorum", reason=reason)
+        self.quorum.close()
+        try:
+            self.quorum = self._observe()
+        except OSError as error:
+            self._ports.halt(f"the log of the quorum in {self._config.metadata_log_dir}: {error}")
+            return
+        self._on_leader()
+        self.quorum.start()
 
     # -- the way to the controller ------------------------------------------------------------
 
@@ -136,6 +162,7 @@ class QuorumEnrolment:
 
     def close(self, on_closed: Callable[[], None]) -> None:
         """Leave the quorum and close the channels, then call `on_closed`."""
+        self._closing = True
 
         def left() -> None:
             self.channel.close()
