@@ -1,9 +1,10 @@
 """The output of commands: sentences, lines and cells without control characters.
 
 Names and values come from other clients, and a terminal obeys escape sequences in them. Every command
-prints through `say` or a table of `table_of`; a tidy test holds that. Line feeds and tabs stay. Other
-control characters become escapes as in Python's strings (``\\x1b``), also where the output is no terminal:
-programs read ``--json``, which has escapes of its own.
+prints through `say` or a table of `table_of`; a tidy test holds that. Line feeds and tabs stay in sentences;
+in a cell of a table and in an event a line feed becomes ``\\n``. Other control characters become escapes as
+in Python's strings (``\\x1b``), also where the output is no terminal: programs read ``--json``, which has
+escapes of its own.
 """
 
 from __future__ import annotations
@@ -18,6 +19,11 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 def visible(text: str) -> str:
     """`text` with an escape for each control character."""
     return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def on_one_line(text: str) -> str:
+    """`visible`, and with an escape for each line feed: a name must not look like the next row of a list."""
+    return visible(text).replace("\n", "\\n")
 
 
 def visible_bytes(data: bytes) -> bytes:

@@ -39,6 +39,12 @@ def random_uuid(random_bytes: RandomBytes) -> Uuid:
             return Uuid(bytes(raw))
 
 
+REMEDY = (
+    "a copy of it belongs here: the node's other directories have the same cluster.id and node.id, and"
+    " directory.id is what `barnabas log-dirs` showed"
+)
+
+
 class DirectoryError(ValueError):
     """One sentence: why a directory cannot be used."""
 
@@ -68,7 +74,8 @@ def parse_meta_properties(text: str, path: str = FILE_NAME) -> MetaProperties:
         values = parse_properties(text)
         version = values.get("version", "0").strip()
         if version != "1":
-            raise DirectoryError(f"{path} has version {version}; only version 1 is understood")
+            why = f"{path} has version {version}; only version 1 is understood"
+            raise DirectoryError(f"{why}; {REMEDY}")
         meta = MetaProperties(
             values["cluster.id"],
             NodeId(int(values["node.id"])),
@@ -78,11 +85,11 @@ def parse_meta_properties(text: str, path: str = FILE_NAME) -> MetaProperties:
             raise DirectoryError(f"{path} has a directory.id that is reserved")
         return meta
     except KeyError as error:
-        raise DirectoryError(f"{path} has no {error.args[0]}") from None
+        raise DirectoryError(f"{path} has no {error.args[0]}; {REMEDY}") from None
     except DirectoryError:
         raise
     except ValueError as error:
-        raise DirectoryError(f"{path} cannot be read: {error}") from error
+        raise DirectoryError(f"{path} cannot be read: {error}; {REMEDY}") from error
 
 
 def complete_meta_properties(disk: Disk, directory: str, random_bytes: RandomBytes) -> bool:

@@ -140,3 +140,19 @@ def test_a_fault_of_one_who_waits_for_a_directory_leaves_the_others_theirs() -> 
     assert told == [0]
     advance(ports, 1)
     assert hand.take().request.directories[0].topics[0].partitions[0].partition_index == 2
+
+
+def test_a_refusal_is_said_once_for_each_partition_and_cause() -> None:
+    """A leader that was deposed is refused each time until it hears of that."""
+    ports, hand, line = to_controller()
+    changes = AlterPartitionSender(ports, line, 1, lambda: 5)
+    causes = [ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.INVALID_REQUEST]
+    for code in [causes[0]] * 5 + [causes[1]] * 5 + causes * 5:
+        for index in range(2):
+            shrink(changes, index)
+        advance(ports, 1000)
+        answers = [PartitionData(partition_index=index, error_code=code) for index in range(2)]
+        hand.take().answer(answer_of(*answers))
+        advance(ports, 1000)
+    told = [line for line in ports.log_lines if "isr.change_refused" in line]
+    assert len(told) == 2 * len(causes), told

@@ -189,3 +189,11 @@ def test_a_meta_properties_of_noise_is_named(tmp_path: Path) -> None:
     (node.data / "meta.properties").write_bytes(b"\xfb\xff\x00")
     with pytest.raises(Failure, match=r"meta\.properties"):
         cluster_id_of([node])
+
+
+def test_cluster_json_names_the_ensemble(tmp_path: Path) -> None:
+    directory = ClusterDirectory(tmp_path)
+    nodes = directory.lay_out(1, {}, zookeeper="127.0.0.1:2181/kafka")
+    directory.write_state(nodes, {1: 11})
+    assert json.loads(directory.state_file.read_text())["zookeeper"] == "127.0.0.1:2181/kafka"
+    assert ClusterDirectory(tmp_path).zookeeper == "127.0.0.1:2181/kafka"

@@ -123,3 +123,14 @@ def test_every_command_prints_plain_text() -> None:
 def test_an_event_has_no_control_character(capsys: pytest.CaptureFixture[str]) -> None:
     say(event_line(ClusterEvent(0, 0, "topic", ESCAPES, ESCAPES, ESCAPES)))
     assert not CONTROL.search(capsys.readouterr().out)
+
+
+FORGED = "g\nother-group  Stable\r\n"
+
+
+def test_a_line_feed_in_a_name_makes_no_row(capsys: pytest.CaptureFixture[str]) -> None:
+    table = table_of(None, "group", "state")
+    table.add_row(FORGED, "Empty")
+    print_table(table)
+    lines = capsys.readouterr().out.rstrip().splitlines()
+    assert len(lines) == 2 and "g\\nother-group" in lines[1]

@@ -27,7 +27,7 @@ from barnabas.cli.connection.profiles import UnknownProfile, of_profile
 from barnabas.cli.connection.variables import BOOTSTRAP, COMMAND_CONFIG, PROFILE
 from barnabas.cli.failure import Failure
 from barnabas.cli.moments import date_text
-from barnabas.cli.plain_text import say, visible
+from barnabas.cli.plain_text import on_one_line, say, visible
 from barnabas.client.client import Trying
 from barnabas.client.network.connection import ChannelError
 from barnabas.config.nearest import hint
@@ -228,10 +228,10 @@ def plain(value: Any) -> Any:
 
 
 class PlainTable(Table):
-    """A table whose cells have no control characters."""
+    """A table whose cells have no control characters, and no line feeds."""
 
     def add_row(self, *cells: RenderableType | None, **settings: Any) -> None:
-        plain_cells = (visible(cell) if isinstance(cell, str) else cell for cell in cells)
+        plain_cells = (on_one_line(cell) if isinstance(cell, str) else cell for cell in cells)
         super().add_row(*plain_cells, **settings)
 
 
@@ -249,4 +249,4 @@ def event_line(event: ClusterEvent) -> str:
     """An event as a line: offset of its record (or -), time in UTC, what changed and why."""
     at = date_text(event.at_ms, f"%Y-%m-%d %H:%M:%S.{event.at_ms % 1000:03}")
     offset = str(event.offset) if event.offset >= 0 else "-"
-    return f"{offset:>8}  {at}  {event}"
+    return on_one_line(f"{offset:>8}  {at}  {event}")

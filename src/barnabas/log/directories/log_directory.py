@@ -202,7 +202,11 @@ class LogDirectory:
         path = f"{self.path}/{name}/{PARTITION_METADATA}"
         if self.disk.exists(path):
             if self.was_clean:
-                raise OSError(f"{path} is malformed")
+                raise OSError(
+                    f"{path} is malformed: whose log this is cannot be known; write the topic's id into it"
+                    " (version: 0, topic_id: as `barnabas topics describe` shows it), or move the folder"
+                    " away and let the replica be fetched again"
+                )
             self.disk.remove(path)
 
     def write_topic_id(self, name: str, topic_id: Uuid) -> None:

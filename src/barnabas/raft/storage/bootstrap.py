@@ -37,7 +37,10 @@ from barnabas.wire.messages.k_raft_version_record import KRaftVersionRecord
 from barnabas.wire.messages.voters_record import VotersRecord
 from barnabas.wire.schema import Message
 
-WITHOUT_IT = "without it this replica could vote twice in one epoch, so it does not start"
+WITHOUT_IT = (
+    "without it this replica could vote twice in one epoch, so it does not start; put back a copy, or remove"
+    " this voter from the quorum, format its directory again, and add it"
+)
 
 
 @dataclass(slots=True)
