@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -144,3 +145,53 @@ def test_kafka_configs_alters_and_describes_quotas(tmp_path: Path) -> None:
         assert "connection" in kafka_configs(*at, "--describe", "--entity-type", "ips")
     finally:
         node.close()
+
+
+def in_order(response: Any) -> Any:
+    """The parts and the values of each entity as they come; entities themselves have no order."""
+    return sorted(
+        (
+            [(part.entity_type, part.entity_name) for part in entry.entity],
+            [value.key for value in entry.values],
+        )
+        for entry in response.entries
+    )
+
+
+KEYS = [
+    "producer_byte_rate",
+    "consumer_byte_rate",
+    "request_percentage",
+    "controller_mutation_rate",
+]
+SETS = [list(keys) for size in range(1, 5) for keys in permutations(KEYS, size)]
+
+
+def test_parts_and_values_are_in_the_order_of_apache_kafka(tmp_path: Path) -> None:
+    """Clients' tests compare whole answers (@platformatic/kafka)."""
+    nodes = (OneNode(tmp_path / "kafka", True), OneNode(tmp_path / "ours", False))
+    try:
+        for node in nodes:
+            wait_until(node.is_up, f"{node.bootstrap} answers")
+        found: list[Any] = []
+        for node in nodes:
+            for number, keys in enumerate(SETS):
+                pairs: Pairs = [("user", f"u{number:02}"), ("client-id", "c")]
+                told = node.ask(alteration(pairs, [(key, 1, False) for key in keys]))
+                assert [part.entity_type for part in told.entries[0].entity] == [
+                    "client-id",
+                    "user",
+                ]
+            everything = question([("user", 2, None)], False)
+
+            def is_all(node: OneNode = node) -> bool:
+                return len(node.ask(everything).entries) == len(SETS)  # noqa: B023
+
+            wait_until(is_all, "the broker lags behind")
+            found.append(in_order(node.ask(everything)))
+        assert found[0] == found[1], [
+            pair for pair in zip(*found, strict=True) if pair[0] != pair[1]
+        ]
+    finally:
+        for node in nodes:
+            node.close()

@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from barnabas.broker.handlers import describe_client_quotas
+from barnabas.controller.security import client_quotas
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.messages.alter_client_quotas_request import (
+    AlterClientQuotasRequest,
+    EntityData,
+    EntryData,
+    OpData,
+)
 from barnabas.wire.messages.describe_client_quotas_request import DescribeClientQuotasRequest
 from barnabas.wire.request import RequestContext
 
@@ -42,3 +49,17 @@ def test_quotas_come_in_the_order_of_kafkas_map(keys: list[str]) -> None:
     """The orders are those of a broker of Apache Kafka 4.3.0, whatever the order of the alterations was."""
     answer = described(dict.fromkeys(sorted(keys), 1.0))
     assert [value.key for value in answer.entries[0].values] == keys
+
+
+@pytest.mark.parametrize(
+    "kinds", [("user", "client-id"), ("client-id", "user"), ("user",), ("ip",)]
+)
+def test_an_alteration_is_answered_with_client_id_before_user(kinds: tuple[str, ...]) -> None:
+    """In whatever order the request names them; for an entity that is refused, too."""
+    parts = [EntityData(entity_type=kind, entity_name=kind) for kind in kinds]
+    request = AlterClientQuotasRequest(
+        entries=[EntryData(entity=parts, ops=[OpData(key="no such")])]
+    )
+    cluster: Any = SimpleNamespace(image=SimpleNamespace(client_quotas={}))
+    (entry,) = client_quotas.alter(cluster, request).response.entries
+    assert [part.entity_type for part in entry.entity] == sorted(kinds)
