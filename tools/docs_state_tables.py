@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from barnabas.replication.follower import FOLLOWER_MOVES
 from barnabas.wire.connection.states import INTAKE_MOVES, STAGE_MOVES
 
 INTRODUCTION = """\
@@ -29,6 +30,11 @@ def state_tables() -> str:
             "Intake of a listener's connection",
             "`wire/connection/states.py`: whether the next frame is served.",
             INTAKE_MOVES,
+        ),
+        (
+            "A partition at the follower",
+            "`replication/follower.py`; [the fetch path](fetch-path.md) says who makes the moves.",
+            FOLLOWER_MOVES,
         ),
     ]
     for title, text, moves in tables:

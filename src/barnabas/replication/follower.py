@@ -1,8 +1,8 @@
 """A follower's fetch position in one partition, and the offset to which it truncates its log.
 
-One :class:`FollowerState` per followed partition has the offset of the next fetch and why the partition
-waits. `truncation_offset` answers a diverging epoch, `resolve_out_of_range` an offset outside the leader's
-log.
+One :class:`FollowerState` per followed partition has the offset of the next fetch and its `FollowerPhase`;
+`FOLLOWER_MOVES` has the moves between phases. `truncation_offset` answers a diverging epoch,
+`resolve_out_of_range` an offset outside the leader's log.
 
 Invariants: a follower appends only batches that begin at its log end offset. It truncates to the end of the
 largest epoch that both logs share, and not further.
@@ -13,33 +13,73 @@ epoch in the fetch response).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
+from types import MappingProxyType
 from typing import NamedTuple
 
 
-class Phase(Enum):
+class FollowerPhase(Enum):
+    """The state of a partition that this broker follows."""
+
     FETCHING = "fetching"
+    """The next request to the leader asks for its records."""
+    DELAYED = "delayed"
+    """No fetches before `FollowerState.delayed_until_ms`."""
     FINDING_OFFSET = "finding offset"
     """The leader answered OFFSET_OUT_OF_RANGE, and is asked for its log start and log end offset."""
     FAILED = "failed"
     """No fetches until the metadata of the partition change: it is fenced, or its log directory failed."""
 
 
+FOLLOWER_MOVES: Mapping[FollowerPhase, Mapping[FollowerPhase, str]] = MappingProxyType(
+    {
+        FollowerPhase.FETCHING: {
+            FollowerPhase.DELAYED: "the leader lags, an error, a lost connection, or the throttle",
+            FollowerPhase.FINDING_OFFSET: "the leader answered OFFSET_OUT_OF_RANGE",
+            FollowerPhase.FAILED: "FENCED_LEADER_EPOCH, or the log directory failed",
+        },
+        FollowerPhase.DELAYED: {
+            FollowerPhase.DELAYED: "another reason to wait",
+            FollowerPhase.FETCHING: "the delay is over",
+            FollowerPhase.FAILED: "the log directory failed",
+        },
+        FollowerPhase.FINDING_OFFSET: {
+            FollowerPhase.DELAYED: "the log was adapted, or the leader did not answer",
+            FollowerPhase.FAILED: "the log directory failed",
+        },
+        FollowerPhase.FAILED: {},
+    }
+)
+"""FAILED ends with the `FollowerState`: new metadata begin another one in phase FETCHING."""
+
+
 class FollowerState:
     """One partition that this broker follows in `leader_epoch`."""
 
-    __slots__ = ("delayed_until_ms", "fetch_offset", "last_fetched_epoch", "leader_epoch", "phase")
+    __slots__ = (
+        "awaits_flush",
+        "delayed_until_ms",
+        "fetch_offset",
+        "last_fetched_epoch",
+        "leader_epoch",
+        "phase",
+    )
 
     def __init__(self, leader_epoch: int, fetch_offset: int, last_fetched_epoch: int) -> None:
         self.leader_epoch = leader_epoch
         self.fetch_offset = fetch_offset
         self.last_fetched_epoch = last_fetched_epoch
         """Epoch of the record before `fetch_offset`; -1 if unknown (then the leader compares nothing)."""
-        self.phase = Phase.FETCHING
+        self.phase = FollowerPhase.FETCHING
         self.delayed_until_ms = 0.0
+        self.awaits_flush = False
+        """Whether the log has records that must be synced before the next fetch acknowledges them."""
 
-    def is_ready(self, now_ms: float) -> bool:
-        return self.phase is Phase.FETCHING and self.delayed_until_ms <= now_ms
+    def enter(self, phase: FollowerPhase) -> None:
+        """Make a move of `FOLLOWER_MOVES`."""
+        assert phase in FOLLOWER_MOVES[self.phase], f"{self} may not become {phase.value}"
+        self.phase = phase
 
     def delay(self, until_ms: float) -> None:
         self.delayed_until_ms = max(self.delayed_until_ms, until_ms)
@@ -48,7 +88,6 @@ class FollowerState:
         """The log end offset is `offset` now: fetch from there."""
         self.fetch_offset = offset
         self.last_fetched_epoch = last_epoch
-        self.phase = Phase.FETCHING
 
     def __repr__(self) -> str:
         return (

@@ -13,6 +13,7 @@ from barnabas.broker.partitions.partition import Partition
 from barnabas.broker.partitions.replica import Replica
 from barnabas.record.batch import CorruptBatchError
 from barnabas.replication import isr
+from barnabas.replication.follower import FollowerPhase
 from barnabas.replication.leader import IsrProposal, LeaderState
 from barnabas.wire.errors import KafkaError
 from tests.sim.mutants.planting import Mutant, Patch
@@ -63,12 +64,13 @@ def answer_of_a_former_leader() -> list[Patch]:
     def appends_anything(self: fetcher.Fetcher, key: Any, followed: Any, data: Any) -> None:
         partition, state = followed
         log = partition.log
-        if log is not None and data.records and not data.error_code:
+        is_fetching = state.phase is FollowerPhase.FETCHING
+        if is_fetching and log is not None and data.records and not data.error_code:
             state.moved_to(log.log_end_offset, log.last_epoch)
             try:
                 self._append(key, followed, data)
             except (KafkaError, CorruptBatchError) as error:
-                self._on_corrupt_data(key, state, partition, error)
+                self._on_corrupt_data(key, followed, error)
         else:
             honest(self, key, followed, data)
 

@@ -125,10 +125,12 @@ class World:
         return {p.partition: p for topic in request.topics for p in topic.partitions}
 
     def answer(self, *partitions: PartitionData, session: int = 9) -> None:
+        self.pool.validate()
         topics = [FetchableTopicResponse(topic_id=TOPIC_ID, partitions=partitions)]
         self.hand.take().answer(
             FetchResponse(session_id=session, responses=topics if partitions else [])
         )
+        self.pool.validate()
 
     def log(self, index: int = 0) -> PartitionLog:
         log = self.partitions[index].log

@@ -31,8 +31,8 @@ from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.ports import Ports, Wakeup
 from barnabas.record.batch import CorruptBatchError
 from barnabas.replication.follower import (
+    FollowerPhase,
     FollowerState,
-    Phase,
     truncation_offset,
 )
 from barnabas.replication.sessions import WantedPartition
@@ -55,6 +55,8 @@ LEADER_LAGS = frozenset(
 )
 """Errors of a leader that has not replayed metadata which this follower has."""
 
+FETCHED_SOON = frozenset({FollowerPhase.FETCHING, FollowerPhase.DELAYED})
+"""Phases of partitions that wait for their leader only."""
 NO_MORE_PARTS: tuple[Key, PartitionData | None] = (Uuid(bytes(16)), -1), None
 
 
@@ -88,14 +90,18 @@ class Fetcher:
         self.leader = leader
         self.purpose = f"fetch-{number}"
         self.followed: dict[Key, Followed] = {}
+        """All partitions of this fetcher, in every phase."""
         self._plan = FetchPlan(context.settings, context.ports.bounds.follower.named_max)
+        """The requests. `wanted` has all and only partitions in phase FETCHING."""
         self._out_of_range = OutOfRangeResolver(
             context.ports, context.channels, context.node_id, context.settings.fetch_backoff_ms
         )
         self._delayed: dict[Key, None] = {}
+        """All and only partitions in phase DELAYED."""
         self._unflushed: dict[Key, None] = {}
-        """Partitions with appended records that ``flush.messages`` wants synced first. The next fetch would
-        acknowledge these records to the leader, so it waits (Kafka's fetcher syncs within the append)."""
+        """All and only partitions whose state `awaits_flush`: ``flush.messages`` wants their records synced
+        first. The next fetch would acknowledge these records to the leader, so it waits (Kafka's fetcher
+        syncs within the append)."""
         self.is_in_flight = False
         """Whether a request is with the leader (which keeps it while there is nothing new), or its response
         is being appended."""
@@ -110,6 +116,16 @@ class Fetcher:
         self._losses = 0
         self.rounds = 0
 
+    def validate(self) -> None:
+        """Raises AssertionError where a collection does not have exactly the partitions that it names."""
+        phases = {key: followed.state.phase for key, followed in self.followed.items()}
+        fetching = {key for key, phase in phases.items() if phase is FollowerPhase.FETCHING}
+        delayed = {key for key, phase in phases.items() if phase is FollowerPhase.DELAYED}
+        unflushed = {key for key, followed in self.followed.items() if followed.state.awaits_flush}
+        assert self._plan.wanted.keys() == fetching, f"{self} plans others than {fetching}"
+        assert self._delayed.keys() == delayed, f"{self} delays others than {delayed}"
+        assert self._unflushed.keys() == unflushed, f"{self} has unflushed others than {unflushed}"
+
     # -- which partitions ------------------------------------------------------------------------
 
     def add(self, partition: Partition) -> None:
@@ -120,14 +136,15 @@ class Fetcher:
         is_ready = _keep_committed(partition, log)
         state = FollowerState(partition.leader_epoch, log.log_end_offset, log.last_epoch)
         key = (partition.topic_id, partition.index)
-        self.followed[key] = Followed(partition, state)
+        followed = self.followed[key] = Followed(partition, state)
         self._delayed.pop(key, None)
+        self._plan.add(key, _wanted(partition, state))
+        self._unflushed.pop(key, None)
         if _is_unflushed(partition):  # it led a moment ago
+            state.awaits_flush = True
             self._unflushed[key] = None
-        if is_ready:
-            self._plan.add(key, _wanted(partition, state))
-        else:
-            self._delay(key, state, self.context.settings.fetch_backoff_ms)
+        if not is_ready:
+            self._delay(key, followed, self.context.settings.fetch_backoff_ms)
 
     def remove(self, key: Key) -> None:
         if self.followed.pop(key, None) is not None:
@@ -144,8 +161,8 @@ class Fetcher:
         moved = []
         for key in list(self.followed) if keys is None else keys:
             followed = self.followed[key]
-            waits = key in self._delayed or key in self._unflushed or key in self._plan.named
-            if followed.state.phase is Phase.FETCHING and not waits:
+            waits = followed.state.awaits_flush or key in self._plan.named
+            if followed.state.phase is FollowerPhase.FETCHING and not waits:
                 self.remove(key)
                 target.take_over(key, followed)
                 moved.append(key)
@@ -158,22 +175,34 @@ class Fetcher:
 
     def on_flushed(self, key: Key) -> None:
         """A sync of this partition's log ended: fetch again if it was the last that the fetch waits for."""
-        followed = self.followed.get(key)
-        if key in self._unflushed and (followed is None or not _is_unflushed(followed.partition)):
+        if key in self._unflushed and not _is_unflushed(self.followed[key].partition):
             del self._unflushed[key]
+            self.followed[key].state.awaits_flush = False
             self.maybe_fetch()
 
-    def _delay(self, key: Key, state: FollowerState, ms: float) -> None:
-        state.delay(self.context.ports.clock.now_ms() + ms)
-        self._delayed[key] = None
-        self._plan.remove(key)
+    def _enter(self, key: Key, followed: Followed, phase: FollowerPhase) -> None:
+        """Every change of a partition's phase: it leaves and enters the collections that name phases."""
+        assert self.followed.get(key) is followed, f"{followed.partition.name} is not followed"
+        followed.state.enter(phase)
+        if phase is FollowerPhase.FETCHING:
+            self._plan.add(key, _wanted(*followed))
+        else:
+            self._plan.remove(key)
+        if phase is FollowerPhase.DELAYED:
+            self._delayed[key] = None
+        else:
+            self._delayed.pop(key, None)
 
-    def _fail(self, key: Key, state: FollowerState, why: str) -> None:
+    def _delay(self, key: Key, followed: Followed, ms: float) -> None:
+        if self.followed.get(key) is followed:  # else it was removed while its answer was processed
+            followed.state.delay(self.context.ports.clock.now_ms() + ms)
+            self._enter(key, followed, FollowerPhase.DELAYED)
+
+    def _fail(self, key: Key, followed: Followed, why: str) -> None:
         """Stop fetching this partition until the metadata name a leader again."""
-        state.phase = Phase.FAILED
-        self._plan.remove(key)
-        followed = self.followed.get(key)
-        name = followed.partition.name if followed else key
+        if self.followed.get(key) is followed and followed.state.phase is not FollowerPhase.FAILED:
+            self._enter(key, followed, FollowerPhase.FAILED)
+        name = followed.partition.name if key in self.followed else key
         self.context.ports.log("warning", "fetcher.partition_failed", partition=str(name), why=why)
 
     def on_start_moved(self, key: Key) -> None:
@@ -184,9 +213,7 @@ class Fetcher:
     def retry_now(self) -> None:
         """Forget the delays and fetch now: the leader may have recovered."""
         for key in self._delayed:
-            followed = self.followed.get(key)
-            if followed is not None:
-                followed.state.delayed_until_ms = 0.0
+            self.followed[key].state.delayed_until_ms = 0.0
         self.maybe_fetch()
 
     # -- a round ---------------------------------------------------------------------------------
@@ -261,7 +288,7 @@ class Fetcher:
             try:
                 self._process_partition(key, followed, data)
             except Exception as error:  # a bug here: raise it; other partitions continue
-                self._fail(key, followed.state, repr(error))
+                self._fail(key, followed, repr(error))
                 self.context.ports.wakeups.call_soon(partial(self._process_partitions, parts))
                 raise
         self.context.ports.wakeups.call_soon(partial(self._process_partitions, parts))
@@ -285,9 +312,9 @@ class Fetcher:
             LOST_RETRY_MS * 2 ** min(self._losses, 10), self.context.settings.fetch_backoff_ms
         )
         self._losses += 1
-        for key, (_, state) in self.followed.items():
-            if state.phase is Phase.FETCHING:
-                self._delay(key, state, backoff)
+        for key, followed in self.followed.items():
+            if followed.state.phase in FETCHED_SOON:
+                self._delay(key, followed, backoff)
 
     def _on_session_error(self, code: ErrorCode) -> None:
         self.context.ports.log("info", "fetcher.session_error", leader=self.leader, error=code.name)
@@ -299,9 +326,9 @@ class Fetcher:
             ErrorCode.INVALID_FETCH_SESSION_EPOCH,
             ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
         ):
-            for key, (_, state) in self.followed.items():
-                if state.phase is Phase.FETCHING:
-                    self._delay(key, state, self.context.settings.fetch_backoff_ms)
+            for key, followed in self.followed.items():
+                if followed.state.phase in FETCHED_SOON:
+                    self._delay(key, followed, self.context.settings.fetch_backoff_ms)
 
     # -- one partition's answer ------------------------------------------------------------------
 
@@ -310,7 +337,7 @@ class Fetcher:
         asked = self._plan.asked(key)
         if (
             asked is None
-            or state.phase is not Phase.FETCHING
+            or state.phase is not FollowerPhase.FETCHING
             or asked.fetch_offset != state.fetch_offset
             or asked.leader_epoch != state.leader_epoch
             or partition.log is None
@@ -325,22 +352,21 @@ class Fetcher:
                 self._append(key, followed, data)
         except KafkaError as error:
             if error.code == ErrorCode.KAFKA_STORAGE_ERROR and not partition.is_online:
-                self._fail(key, state, str(error))
+                self._fail(key, followed, str(error))
             else:
-                self._on_corrupt_data(key, state, partition, error)
+                self._on_corrupt_data(key, followed, error)
         except CorruptBatchError as error:
-            self._on_corrupt_data(key, state, partition, error)
+            self._on_corrupt_data(key, followed, error)
 
-    def _on_corrupt_data(
-        self, key: Key, state: FollowerState, partition: Partition, error: Exception
-    ) -> None:
+    def _on_corrupt_data(self, key: Key, followed: Followed, error: Exception) -> None:
         """The records cannot be appended: fetch again from the log's end after a backoff."""
+        partition, state = followed
         self.context.ports.log(
             "error", "fetcher.bad_data", partition=str(partition.name), error=str(error)
         )
         if partition.log is not None:
             state.moved_to(partition.log.log_end_offset, partition.log.last_epoch)
-        self._delay(key, state, self.context.settings.fetch_backoff_ms)
+        self._delay(key, followed, self.context.settings.fetch_backoff_ms)
 
     def _append(self, key: Key, followed: Followed, data: PartitionData) -> None:
         partition, state = followed
@@ -360,7 +386,8 @@ class Fetcher:
             try:
                 partition.append_as_follower(records)
             finally:
-                if _is_unflushed(partition):
+                if _is_unflushed(partition) and self.followed.get(key) is followed:
+                    state.awaits_flush = True
                     self._unflushed[key] = None
             if self.context.throttle is not None:
                 self.context.throttle.fetched(partition, len(records))
@@ -407,32 +434,30 @@ class Fetcher:
         partition, state = followed
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             # Ask the leader for its log start and log end offset, and derive the fetch offset from them.
-            state.phase = Phase.FINDING_OFFSET
-            self._plan.remove(key)
+            self._enter(key, followed, FollowerPhase.FINDING_OFFSET)
+
+            def resume(delay_ms: float) -> None:
+                self._delay(key, followed, delay_ms)
+                self.maybe_fetch()
+
             self._out_of_range.resolve(
                 self.context.endpoint_of(self.leader),
                 partition,
                 state,
                 lambda: not self._closed and self.followed.get(key) is followed,
-                partial(self._resume, key, state),
-                partial(self._fail, key, state),
+                resume,
+                partial(self._fail, key, followed),
             )
         elif code == ErrorCode.FENCED_LEADER_EPOCH:
             # The leader has a newer epoch: wait until the metadata of that epoch arrive here.
-            state.phase = Phase.FAILED
-            self._plan.remove(key)
+            self._enter(key, followed, FollowerPhase.FAILED)
         elif code in LEADER_LAGS:
-            self._delay(key, state, LEADER_UNKNOWN_RETRY_MS)
+            self._delay(key, followed, LEADER_UNKNOWN_RETRY_MS)
         else:
             self.context.ports.log(
                 "info", "fetcher.partition_error", partition=str(partition.name), error=code.name
             )
-            self._delay(key, state, self.context.settings.fetch_backoff_ms)
-
-    def _resume(self, key: Key, state: FollowerState, delay_ms: float) -> None:
-        state.phase = Phase.FETCHING
-        self._delay(key, state, delay_ms)
-        self.maybe_fetch()
+            self._delay(key, followed, self.context.settings.fetch_backoff_ms)
 
     # -- time ------------------------------------------------------------------------------------
 
@@ -441,19 +466,17 @@ class Fetcher:
         now_ms = self.context.ports.clock.now_ms()
         for key in list(self._delayed):
             followed = self.followed.get(key)
-            if followed is None:
-                del self._delayed[key]
-            elif followed.state.is_ready(now_ms):
-                del self._delayed[key]
-                if followed.state.last_fetched_epoch >= 0:
-                    self._plan.add(key, _wanted(*followed))
-                else:
-                    with suppress(KafkaError):  # its log directory failed just now
-                        self.add(followed.partition)  # which may delay it again
-        states = [self.followed[key].state for key in self._delayed if key in self.followed]
-        waiting = [s.delayed_until_ms for s in states if s.phase is Phase.FETCHING]
-        if waiting:
-            self._schedule(min(waiting))
+            if followed is None or followed.state.delayed_until_ms > now_ms:
+                continue
+            if followed.state.last_fetched_epoch >= 0:
+                self._enter(key, followed, FollowerPhase.FETCHING)
+                continue
+            with suppress(KafkaError):  # its log directory failed just now
+                self.add(followed.partition)  # which may delay it again
+            if self.followed.get(key) is followed:
+                self._enter(key, followed, FollowerPhase.FAILED)
+        if self._delayed:
+            self._schedule(min(self.followed[key].state.delayed_until_ms for key in self._delayed))
 
     def _delay_throttled(self) -> None:
         """Delay throttled replicas while the replication quota is used up (KIP-73)."""
@@ -462,9 +485,9 @@ class Fetcher:
         if throttle is None or wait_ms <= 0:
             return
         for key in list(self._plan.wanted):
-            partition, state = self.followed[key]
-            if throttle.waits(partition):
-                self._delay(key, state, wait_ms)
+            followed = self.followed[key]
+            if throttle.waits(followed.partition):
+                self._delay(key, followed, wait_ms)
 
     def _schedule(self, when_ms: float) -> None:
         if self._wakeup is not None:

@@ -154,6 +154,16 @@ class FetcherPool:
                 for fetcher in (main, *self._express.get(at, ())):
                     fetcher.retry_now()
 
+    def validate(self) -> None:
+        """Raises AssertionError where a partition is not with the fetcher that the pool names, or a fetcher
+        contradicts itself."""
+        for at in self._fetchers:
+            for fetcher in self._all(at):
+                fetcher.validate()
+                for key in fetcher.followed:
+                    named = self._fetcher_by_key.get(key)
+                    assert named is fetcher, f"{fetcher} has {key}, which {named} follows"
+
     def close(self) -> None:
         for at in list(self._fetchers):
             self._close(at)

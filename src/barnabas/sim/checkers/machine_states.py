@@ -35,6 +35,7 @@ class MachinesAreValid(Checker):
 def validate_broker(broker: Broker) -> None:
     broker.image.validate()
     broker.replicas.validate()
+    broker.replicas.fetchers.validate()
     broker.fetches.sessions.validate()
     for groups in broker.groups.shards.values():
         if groups.active:
