@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.process.launch import Up, has_ended, wait_until
 
-TOPIC, BATCHES, VALUE = "t", 12, b"x" * 200_000
+TOPIC, BATCHES, VALUE = "t", 6, b"x" * 400_000
 DERIVED = ("*.index", "*.timeindex", "*.txnindex", "*.snapshot", "leader-epoch-checkpoint")
 CHECKPOINTS = ("recovery-point-offset-checkpoint", "replication-offset-checkpoint")
 DAMAGES: dict[str, Callable[[bytes, random.Random], bytes]] = {

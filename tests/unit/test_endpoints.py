@@ -1,4 +1,4 @@
-"""Addresses as they are shown: an IPv6 address stands in brackets before its port."""
+"""Addresses as they are shown: an IPv6 address is in brackets before its port."""
 
 from __future__ import annotations
 

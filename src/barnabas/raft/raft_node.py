@@ -68,13 +68,12 @@ class RaftNode:
             ports.clock.now_ms(),
         )
         self.metrics = QuorumMetrics(machine, ports.clock.now_ms())
-        later = ports.wakeups.call_soon
         self._applier = Applier(
             opened.log,
             opened.shape,
             state_machine,
             self.node_id,
-            later,
+            ports.wakeups.call_soon,
             self._on_disk_failed,
             ports.bounds.raft,
         )

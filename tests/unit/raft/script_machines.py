@@ -153,7 +153,7 @@ class Machines:
             case do.Halt(reason=reason):
                 self.say(f"{me} halts: {reason}")
                 node.machine = None
-            case do.OtherQuorum(reason=reason):
+            case do.QuorumReplaced(reason=reason):
                 self.say(f"{me} meets another quorum: {reason}")
             case _:
                 pass

@@ -111,7 +111,7 @@ def test_the_same_controllers_refuse_and_a_new_attempt_succeeds(
 @pytest.mark.slow
 @pytest.mark.parametrize("elections", [0, 3])
 def test_brokers_that_observe_the_former_quorum_take_over_a_new_one(elections: int) -> None:
-    """Its epochs begin anew; ids and addresses are the same, and no broker restarts."""
+    """Its epochs begin again at 0; ids and addresses are the same, and no broker restarts."""
     cluster = migrated()
     for _ in range(elections):
         leader = cluster.leader

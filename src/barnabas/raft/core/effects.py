@@ -114,8 +114,8 @@ class Halt(NamedTuple):
     reason: str
 
 
-class OtherQuorum(NamedTuple):
-    """This observer reaches no quorum that goes on from what it knows: what answers at the addresses of its
+class QuorumReplaced(NamedTuple):
+    """This observer reaches no quorum that continues what it knows: what answers at the addresses of its
     quorum is probably another one."""
 
     reason: str
@@ -135,5 +135,5 @@ Effect: TypeAlias = (
     | InstallSnapshot
     | TickSoon
     | Halt
-    | OtherQuorum
+    | QuorumReplaced
 )

@@ -188,8 +188,8 @@ def _fetcher(
 
 def _is_of_other_quorum(m: Machine, response: FetchResponse | SnapshotResponse) -> bool:
     """Whether an observer must not follow what `response` says of its epoch. Another quorum may have begun at
-    the addresses of this one: its epochs begin anew. A voter that lags behind has an older epoch, too, but
-    not for long."""
+    the addresses of this one: its epochs begin again at 0. A voter that lags behind has an older epoch, too,
+    but not for long."""
     state = m.state
     if not isinstance(state, Observer) or m.settings.can_vote:
         return False
@@ -197,7 +197,7 @@ def _is_of_other_quorum(m: Machine, response: FetchResponse | SnapshotResponse) 
         if response.leader_id == state.leader_id:
             return False
         first, second = state.leader_id, response.leader_id
-        m.out.append(do.OtherQuorum(f"nodes {first} and {second} both lead in epoch {m.epoch}"))
+        m.out.append(do.QuorumReplaced(f"nodes {first} and {second} both lead in epoch {m.epoch}"))
         return True
     if response.epoch >= m.epoch:
         m.older_epochs_since_ms = None
@@ -206,7 +206,7 @@ def _is_of_other_quorum(m: Machine, response: FetchResponse | SnapshotResponse) 
     elif m.now - m.older_epochs_since_ms > OLDER_EPOCHS_TIMEOUTS * m.settings.fetch_timeout_ms:
         m.older_epochs_since_ms = None
         told = f"it is in epoch {response.epoch}, and this node has seen epoch {m.epoch}"
-        m.out.append(do.OtherQuorum(told))
+        m.out.append(do.QuorumReplaced(told))
     return False
 
 

@@ -352,7 +352,7 @@ class EffectExecutor:
         self._tick_comes = False
         self._tell_news()
 
-    def _leave_other_quorum(self, effect: do.Halt | do.OtherQuorum) -> None:
+    def _leave_other_quorum(self, effect: do.Halt | do.QuorumReplaced) -> None:
         reason, begin_again = effect.reason, self._begin_again
         if begin_again is not None:
             self._ports.wakeups.call_soon(lambda: begin_again(reason))
@@ -383,5 +383,5 @@ _PERFORM: dict[type, Callable[[EffectExecutor, Any], None]] = {
     do.InstallSnapshot: EffectExecutor._install_snapshot,
     do.TickSoon: EffectExecutor._tick_soon,
     do.Halt: EffectExecutor._leave_other_quorum,
-    do.OtherQuorum: EffectExecutor._leave_other_quorum,
+    do.QuorumReplaced: EffectExecutor._leave_other_quorum,
 }

@@ -159,7 +159,7 @@ def _why_of_other_quorum(
     if not has_copy and mark.metadata_offset >= 0 and not _has_another_ruled(znodes, node):
         return (
             f"another quorum has migrated these znodes: {MIGRATION} has offset {mark.metadata_offset} of its"
-            f" log, and this quorum has no copy yet; let that quorum go on, or stop it and {WAY_OUT}"
+            f" log, and this quorum has no copy yet; let that quorum continue, or stop it and {WAY_OUT}"
         )
     if mark.controller_epoch > kraft_epoch:
         return (

@@ -5,8 +5,9 @@ controller, through which the broker also registers with the quorum. When a KRaf
 `/controller`, all requests of this broker to its controller go to the quorum.
 
 The observer starts with an empty log every time: a log in the directory may come from an earlier migration
-that was reverted. It also begins anew while it runs, where another quorum answers at the addresses of the one
-that it has observed (a new attempt with controllers that were formatted again); Kafka's waits for a restart.
+that was reverted. It also begins again while it runs, where another quorum answers at the addresses of the
+one that it has observed (a new attempt with controllers that were formatted again); Kafka's waits for a
+restart.
 
 Source: Kafka 3.9's ``KafkaServer`` (migrationEnabled; ``KafkaRaftManager.maybeDeleteMetadataLogDir``).
 """
