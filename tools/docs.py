@@ -18,6 +18,7 @@ from tools.docs_authorization import authorization
 from tools.docs_cli import command_line
 from tools.docs_events import log_events
 from tools.docs_kafka_map import kafka_map
+from tools.docs_metrics import metrics_page
 from tools.docs_module_tests import module_tests
 from tools.docs_mutants import mutants
 from tools.docs_protocol import protocol
@@ -73,6 +74,7 @@ def generated() -> dict[str, str]:
         "docs/configuration.md": configuration(),
         "docs/authorization.md": authorization(),
         "docs/kafka-map.md": kafka_map(),
+        "docs/metrics.md": metrics_page(),
         "docs/module-tests.md": module_tests(),
         "docs/mutants.md": mutants(),
         "docs/protocol.md": protocol(),

@@ -152,6 +152,19 @@ class HostPorts:
         self._resolver.stop(wait=False)
         self.background.stop(wait=wait)
 
+    def process_figures(self) -> dict[str, float]:
+        """Figures of the process by the names that Prometheus' clients give them; those that the system does
+        not tell are left out."""
+        from barnabas.host.process.figures import process_figures
+
+        times = self.times
+        return {
+            **process_figures(),
+            "barnabas_loop_turns_total": times.turns,
+            "barnabas_loop_slow_turns_total": times.slow,
+            "barnabas_loop_longest_turn_seconds": times.longest_s,
+        }
+
     def describe(self) -> dict[str, object]:
         """Figures of the process: turns, network traffic, background work, log lines by level."""
         return {

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from barnabas.broker import handlers as broker_handlers
 from barnabas.broker.broker import Broker
@@ -54,6 +55,10 @@ from barnabas.security.scram import ScramCredential
 from barnabas.security.scram_credentials import scram_credential
 from barnabas.types import METADATA_TOPIC, Endpoint
 from barnabas.wire.api_versions import Features
+from barnabas.wire.server import RequestServer
+
+if TYPE_CHECKING:
+    from barnabas.monitoring.monitoring import Monitoring
 
 LOCK_FILE = ".lock"
 QUORUM_LEAVES_MS_MAX = 1_000.0
@@ -104,6 +109,7 @@ class Node:
         self.quorum: RaftNode
         self._makes_migration = makes_migration
         self._migrating: ControllerAddition | None = None
+        self._monitoring: Monitoring | None = None
         self._stopping = False
         self._own_loggers = OwnLoggers(int(config.node_id), loggers or Loggers())
         self._policies = NO_POLICIES
@@ -119,17 +125,44 @@ class Node:
             self.listeners.bind()
             self._assemble(identities)
             try:
+                self._monitoring = self._open_monitoring(identities)
                 self.quorum.start()
                 if self._migrating is not None:
                     self._migrating.start()
                 if self.broker is not None:
                     self.broker.start()
             except BaseException:
+                if self._monitoring is not None:
+                    self._monitoring.close()
                 self.quorum.close()
                 raise
         except BaseException:
             self.listeners.close()
             raise
+
+    def _open_monitoring(self, identities: Mapping[str, MetaProperties]) -> Monitoring | None:
+        """The endpoint for metrics and health, where the configuration has one: its modules are loaded only
+        then. Raises ``OSError``, ``ConfigError``."""
+        if not self.config.values["metrics.listeners"]:
+            return None
+        from barnabas.monitoring.monitoring import Monitoring
+
+        opened = Monitoring(self, identities[self.config.metadata_log_dir].cluster_id)
+        try:
+            opened.bind()
+        except BaseException:
+            opened.close()
+            raise
+        return opened
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._stopping
+
+    @property
+    def servers(self) -> Mapping[str, RequestServer]:
+        """The listeners of Kafka's protocol by name."""
+        return self.listeners.servers
 
     def _identify(self) -> Mapping[str, MetaProperties]:
         config, disk = self.config, self.ports.disk
@@ -289,6 +322,8 @@ class Node:
         def quorum_left() -> None:
             if self._migrating is not None:
                 self._migrating.close()
+            if self._monitoring is not None:
+                self._monitoring.close()
             self.listeners.close()
             self.channels.close()
             self.quorum_channels.close()

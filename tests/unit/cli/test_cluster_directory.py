@@ -122,6 +122,7 @@ def test_cluster_json_says_what_runs_where(tmp_path: Path) -> None:
             "PLAINTEXT": str(nodes[1].client_endpoint),
             "CONTROLLER": str(nodes[1].controller_endpoint),
         },
+        "metrics": nodes[1].metrics_url,
         "properties": str(tmp_path / "node-2" / "server.properties"),
         "log": str(tmp_path / "node-2" / "node.log"),
     }

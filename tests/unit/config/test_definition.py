@@ -22,6 +22,8 @@ TABLES = {
 OWN_KEYS = {
     "offsets.topic.min.isr",
     "leader.imbalance.per.broker.percentage",
+    "metrics.bearer.token",
+    "metrics.listeners",
     "unclean.recovery.strategy",
 }
 """Each has its line in docs/divergence.md."""

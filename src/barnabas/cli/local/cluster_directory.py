@@ -33,6 +33,7 @@ SECURE_LISTENER = "SASL_SSL"
 CONTROLLER_LISTENER = "CONTROLLER"
 VOTERS_KEY = "controller.quorum.voters"
 ZOOKEEPER_KEY = "zookeeper.connect"
+METRICS_KEY = "metrics.listeners"
 KEPT_KEYS = (
     "node.id",
     "listeners",
@@ -44,6 +45,7 @@ KEPT_KEYS = (
     ZOOKEEPER_KEY,
     "broker.id",
     "log.dirs",
+    METRICS_KEY,
 )
 """The keys that this module writes itself; users cannot set these."""
 
@@ -55,6 +57,7 @@ class NodeFiles(NamedTuple):
     home: Path
     client_port: int
     controller_port: int
+    metrics_port: int
 
     @property
     def properties(self) -> Path:
@@ -75,6 +78,11 @@ class NodeFiles(NamedTuple):
     @property
     def controller_endpoint(self) -> Endpoint:
         return Endpoint(HOST, self.controller_port)
+
+    @property
+    def metrics_url(self) -> str:
+        """The address that serves metrics and health."""
+        return f"http://{Endpoint(HOST, self.metrics_port)}"
 
     @property
     def listeners(self) -> dict[str, str]:
@@ -155,6 +163,9 @@ class ClusterDirectory:
                     home,
                     _client_port(ports, old, None if port is None else port + node_id - 1, node_id),
                     0 if zookeeper else ports.keep_or_take(old.controller_port if old else None),
+                    0
+                    if zookeeper
+                    else ports.keep_or_take(old.metrics_port or None if old else None),
                 )
             )
         if secure:
@@ -203,6 +214,7 @@ class ClusterDirectory:
                     "id": node.node_id,
                     "pid": pids.get(node.node_id),
                     "listeners": node.listeners,
+                    **({"metrics": node.metrics_url} if node.metrics_port else {}),
                     "properties": str(node.properties),
                     "log": str(node.log),
                 }
@@ -333,6 +345,7 @@ def _read_node(node_id: int, home: Path) -> NodeFiles:
             home,
             ports.get(SECURE_LISTENER) or ports[CLIENT_LISTENER],
             0 if ZOOKEEPER_KEY in values else ports[CONTROLLER_LISTENER],
+            int(values.get(METRICS_KEY, ":0").rpartition(":")[2]),
         )
     except (OSError, ValueError, KeyError) as error:
         raise Failure(f"{path} is not what `barnabas up` writes: {error}") from error
@@ -414,6 +427,7 @@ def _properties(
             "controller.listener.names": CONTROLLER_LISTENER,
             VOTERS_KEY: ",".join(f"{other.node_id}@{other.controller_endpoint}" for other in nodes),
             "log.dirs": str(node.data),
+            METRICS_KEY: node.metrics_url,
         }
     )
     return values

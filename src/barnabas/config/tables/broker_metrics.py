@@ -16,6 +16,10 @@ kafka.metrics.reporters | list | "" | list | read-only | low
     Accepted for Kafka's sake: older plug-ins for metrics; none are supported.
 kafka.metrics.polling.interval.secs | int | 10 | 1.. | read-only | low
     Accepted for Kafka's sake: there are no older plug-ins for metrics.
+metrics.listeners | list | "" | list | read-only | medium
+    Addresses that serve /metrics and /health: http://host:port or https://host:port (Barnabas).
+metrics.bearer.token | password | null | any | read-only | medium
+    What a request to metrics.listeners must show as its bearer token (Barnabas).
 telemetry.max.bytes | int | 1048576 | 1.. | read-only | low
     The largest push of a client's metrics, before and after decompression (KIP-714).
 quota.window.num | int | 11 | 1.. | read-only | low

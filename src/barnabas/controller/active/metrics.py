@@ -8,7 +8,7 @@ Source: Kafka's ControllerMetadataMetrics and QuorumControllerMetrics; KIP-631.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from barnabas.metadata.views.counts import Counts, count_in_slices
@@ -20,23 +20,30 @@ KAFKA = "kafka.controller:type=KafkaController,name="
 STATS = "kafka.controller:type=ControllerStats,name="
 PARTITIONS = "barnabas.controller:type=Partitions,name="
 OWN = "barnabas.controller:type=Controller,name="
+COUNTED = object()
+"""The steps have ended."""
+
+
+def count_steps(
+    role: QuorumController, on_counted: Callable[[dict[str, int]], None]
+) -> Iterator[None]:
+    """Count in steps; `on_counted` gets every metric by its name in the last one."""
+    total = Counts()
+    for part in count_in_slices(
+        list(role.image.topics_by_id.values()), lambda topic: role.cluster.rules(topic).min_isr
+    ):
+        total = total.plus(part)
+        yield
+    on_counted(_metrics(role, total))
 
 
 def count_then(role: QuorumController, on_counted: Callable[[dict[str, int]], None]) -> None:
     """Call `on_counted` with every metric by its name, after this turn or some later one."""
-    slices = count_in_slices(
-        list(role.image.topics_by_id.values()), lambda topic: role.cluster.rules(topic).min_isr
-    )
-    total = Counts()
+    steps = count_steps(role, on_counted)
 
     def turn() -> None:
-        nonlocal total
-        part = next(slices, None)
-        if part is None:
-            on_counted(_metrics(role, total))
-            return
-        total = total.plus(part)
-        role.ports.wakeups.call_soon(turn)
+        if next(steps, COUNTED) is None:
+            role.ports.wakeups.call_soon(turn)
 
     role.ports.wakeups.call_soon(turn)
 

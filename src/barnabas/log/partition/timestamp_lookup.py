@@ -3,7 +3,7 @@
 What the owner's thread knows (which segments there are, index entries that are not in their files yet) goes
 into the job by value; the job opens files of its own, writes nothing, and finds a segment gone where
 retention or a cut was quicker (:class:`LogMoved`: ask again). Where another segment came in its place
-meanwhile (`PartitionLog.replacement_count`) what the job says is void.
+meanwhile (`Generations.replacement_count`) what the job says is void.
 
 Source: ``UnifiedLog.fetchOffsetByTimestamp``, ``LogSegment.findOffsetByTimestamp`` for behaviour: control
 records have timestamps, too.

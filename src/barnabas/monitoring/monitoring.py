@@ -1,0 +1,160 @@
+"""A node's endpoint for metrics and health: its listeners, its routes, and the sources that a node has."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from http import HTTPStatus
+from typing import Protocol, cast, runtime_checkable
+
+from barnabas import __version__
+from barnabas.broker.broker import Broker
+from barnabas.config.node import NodeConfig
+from barnabas.controller.active.quorum_controller import QuorumController
+from barnabas.monitoring.health import HealthCheck, readiness
+from barnabas.monitoring.http.listeners import KEY, parse_listeners
+from barnabas.monitoring.http.messages import JSON, HttpRequest, HttpResponse, Respond, Route
+from barnabas.monitoring.http.server import HttpServer
+from barnabas.monitoring.page import (
+    OPEN_METRICS,
+    PROMETHEUS,
+    Page,
+    accepts_open_metrics,
+    labels_text,
+)
+from barnabas.monitoring.scrape import Scrapes, Source
+from barnabas.monitoring.sources.counted import broker_source, controller_source, quorum_source
+from barnabas.monitoring.sources.replicas import ReplicaSource
+from barnabas.ports import Listener, Ports
+from barnabas.raft.raft_node import RaftNode
+from barnabas.security.listener_security import ListenerStages, listener_security
+from barnabas.wire.server import RequestServer
+
+TOKEN_KEY = "metrics.bearer.token"
+
+
+@runtime_checkable
+class HasProcessFigures(Protocol):
+    """A world whose nodes are processes with figures of their own."""
+
+    def process_figures(self) -> Mapping[str, float]:
+        """Values by the names of the table's section on the process."""
+
+
+class MonitoredNode(Protocol):
+    """The parts of a node that are watched."""
+
+    config: NodeConfig
+    ports: Ports
+    quorum: RaftNode
+    controller: QuorumController | None
+    broker: Broker | None
+
+    @property
+    def is_stopping(self) -> bool: ...
+    @property
+    def servers(self) -> Mapping[str, RequestServer]:
+        """The Kafka listeners by name."""
+
+
+class Monitoring:
+    """The endpoint of one node."""
+
+    def __init__(self, node: MonitoredNode, cluster_id: str) -> None:
+        """Raises ``ConfigError``."""
+        self._node = node
+        self._specs = parse_listeners(cast("list[str]", node.config.values[KEY] or []))
+        self._bound: list[Listener] = []
+        self._build = labels_text(
+            {
+                "version": __version__,
+                "node_id": str(node.config.node_id),
+                "cluster_id": cluster_id,
+                "roles": roles_of(node.config),
+            }
+        )
+        self._scrapes = Scrapes(node.ports, list(self._sources()))
+        token = node.config.text(TOKEN_KEY) or ""
+        routes: dict[str, Route] = {
+            "/metrics": self._metrics,
+            "/health/live": self._live,
+            "/health/ready": self._ready,
+        }
+        self._server = HttpServer(node.ports, routes, token)
+
+    def bind(self) -> None:
+        """Listen on every address. Raises ``OSError`` where one is taken, ``ConfigError``."""
+        ports = self._node.ports
+        for spec in self._specs:
+            security = listener_security(self._node.config, spec)
+            stages = ListenerStages(ports, security, lambda mechanism, user: None)
+            listener = ports.network.listen(spec.endpoint, stages.accept(self._server.accept))
+            self._bound.append(listener)
+            ports.log("info", "metrics.listening", address=str(listener.endpoint))
+
+    def close(self) -> None:
+        for listener in self._bound:
+            listener.close()
+        self._scrapes.close()
+        self._server.close()
+
+    # -- routes ------------------------------------------------------------------------------------
+
+    def _metrics(self, request: HttpRequest, respond: Respond) -> None:
+        is_open = accepts_open_metrics(request.accept)
+        kind = OPEN_METRICS if is_open else PROMETHEUS
+
+        def answer(page: Page) -> None:
+            respond(HttpResponse(HTTPStatus.OK, kind, page.text(open_metrics=is_open)))
+
+        self._scrapes.begin(answer)
+
+    def _live(self, request: HttpRequest, respond: Respond) -> None:
+        respond(HttpResponse(HTTPStatus.OK, JSON, b'{"alive": true}\n'))
+
+    def _ready(self, request: HttpRequest, respond: Respond) -> None:
+        checks = self._checks()
+        is_ready = all(check.passes for check in checks)
+        found = {"ready": is_ready, "checks": [check.describe() for check in checks]}
+        status = HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE
+        respond(HttpResponse(status, JSON, (json.dumps(found, indent=2) + "\n").encode()))
+
+    def _checks(self) -> Sequence[HealthCheck]:
+        node = self._node
+        return readiness(node.quorum, node.broker, is_stopping=node.is_stopping)
+
+    # -- sources -----------------------------------------------------------------------------------
+
+    def _sources(self) -> Iterator[Source]:
+        node = self._node
+        if node.controller is not None:
+            yield partial(controller_source, node.controller)
+        if node.broker is not None:
+            given = node.broker.listener_metrics() if node.controller is not None else {}
+            yield partial(broker_source, node.broker, frozenset(given))
+            yield ReplicaSource(node.broker).steps
+        clock = node.ports.clock
+        yield lambda page: quorum_source(node.quorum, clock.now_ms(), page)
+        yield self._own_steps
+
+    def _own_steps(self, page: Page) -> Iterator[None]:
+        page.add("barnabas_build_info{version,node_id,cluster_id,roles}", 1, self._build)
+        for check in self._checks():
+            page.add(
+                "barnabas_health{check}", int(check.passes), labels_text({"check": check.name})
+            )
+        mbean = "kafka.server:type=socket-server-metrics,name=connection-count,listener=*"
+        for name, server in self._node.servers.items():
+            page.add(mbean, len(server.connections), labels_text({"listener": name}))
+        yield
+        ports = self._node.ports
+        if isinstance(ports, HasProcessFigures):
+            for name, value in ports.process_figures().items():
+                page.add(name, value)
+        yield
+
+
+def roles_of(config: NodeConfig) -> str:
+    """The roles as ``process.roles`` has them."""
+    return ",".join(["broker"] * config.is_broker + ["controller"] * config.is_controller)

@@ -1,0 +1,63 @@
+"""One scrape at a time: the sources fill a page in steps, between which the node serves other requests.
+
+Requests that come while a page is being filled get that page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from barnabas.limits import SLICE_MS
+from barnabas.monitoring.page import Page
+from barnabas.monitoring.table import metrics
+
+if TYPE_CHECKING:
+    from barnabas.ports import Ports
+
+Source = Callable[[Page], Iterator[None]]
+"""Adds its values to the page, in steps of some milliseconds at most."""
+OnPage = Callable[[Page], None]
+SECONDS = "barnabas_scrape_seconds"
+
+
+class Scrapes:
+    """The pages of one node."""
+
+    def __init__(self, ports: Ports, sources: Sequence[Source]) -> None:
+        self._ports = ports
+        self._sources = sources
+        self._waiting: list[OnPage] = []
+        self._spent_ms = self._last_ms = 0.0
+        self._closed = False
+
+    def begin(self, on_page: OnPage) -> None:
+        """Call `on_page` with a page whose values are not older than this request."""
+        self._waiting.append(on_page)
+        if len(self._waiting) == 1:
+            page = Page(metrics())
+            self._spent_ms = 0.0
+            self._take_steps(page, self._steps(page))
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _steps(self, page: Page) -> Iterator[None]:
+        for source in self._sources:
+            yield from source(page)
+        page.add(SECONDS, self._last_ms / 1000)
+
+    def _take_steps(self, page: Page, steps: Iterator[None]) -> None:
+        if self._closed:
+            return
+        now_ms = self._ports.clock.now_ms
+        began_ms = now_ms()
+        for _ in steps:
+            if now_ms() - began_ms >= SLICE_MS:
+                self._spent_ms += now_ms() - began_ms
+                self._ports.wakeups.call_soon(lambda: self._take_steps(page, steps))
+                return
+        self._last_ms = self._spent_ms + now_ms() - began_ms
+        waiting, self._waiting = self._waiting, []
+        for on_page in waiting:
+            on_page(page)

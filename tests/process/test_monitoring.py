@@ -1,0 +1,128 @@
+"""A node's endpoint for metrics and health, as a scraper and a load balancer use it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from prometheus_client.openmetrics import parser
+
+from barnabas.monitoring.table import metrics
+from tests.process.launch import Up, barnabas, wait_until
+
+pytestmark = pytest.mark.process
+families_of: Any = parser.text_string_to_metric_families
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    started = Up(tmp_path_factory.mktemp("monitored"), "--nodes", "3")
+    try:
+        started.wait_for_line("bootstrap: ")
+        yield started
+    finally:
+        started.end()
+
+
+def ask(up: Up, node: int, path: str, **headers: str) -> tuple[int, str]:
+    address = next(entry["metrics"] for entry in up.state["nodes"] if entry["id"] == node)
+    request = urllib.request.Request(f"{address}{path}", headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def why_not_ready(up: Up, node: int) -> dict[str, str]:
+    """The checks that fail, with their reasons."""
+    status, text = ask(up, node, "/health/ready")
+    found: dict[str, Any] = json.loads(text)
+    failing = {check["check"]: check["why"] for check in found["checks"] if not check["passes"]}
+    assert (status == 200) is found["ready"] is (not failing)
+    return failing
+
+
+def scrape(up: Up, node: int) -> dict[str, Any]:
+    """Families by their names."""
+    _, text = ask(up, node, "/metrics", Accept="application/openmetrics-text")
+    return {family.name: family for family in families_of(text)}
+
+
+def test_every_metric_of_the_table_has_a_value(up: Up) -> None:
+    created = barnabas(
+        "topics",
+        "create",
+        "seen",
+        "--partitions",
+        "3",
+        "--replication-factor",
+        "3",
+        "--data",
+        str(up.data),
+    )
+    assert created.returncode == 0, created.stderr
+    wait_until(
+        lambda: len(scrape(up, 1)["kafka_log_log_size"].samples) == 3, "no replica is on node 1"
+    )
+    named = {
+        name.removesuffix("_total") if metric.type == "counter" else name
+        for metric in metrics().values()
+        if not (name := metric.name).startswith("barnabas_security")
+    }
+    zookeeper_only = {name for name in named if "todelete" in name or "leftout" in name}
+    found: set[str] = set()
+    for node in (1, 2, 3):
+        families = scrape(up, node)
+        assert len(families["kafka_log_log_size"].samples) == 3
+        found |= set(families)
+    assert found == named - zookeeper_only
+
+
+def test_each_partition_has_one_leader_in_all_pages_together(up: Up) -> None:
+    pages = [scrape(up, node) for node in (1, 2, 3)]
+    leaders = [
+        (sample.labels["topic"], sample.labels["partition"])
+        for page in pages
+        if "kafka_topic_partition_leader" in page
+        for sample in page["kafka_topic_partition_leader"].samples
+        if sample.labels["topic"] == "seen"
+    ]
+    assert sorted(leaders) == [("seen", "0"), ("seen", "1"), ("seen", "2")]
+    active = [
+        page["kafka_controller_kafkacontroller_activecontrollercount"].samples[0].value
+        for page in pages
+    ]
+    assert sum(active) == 1
+
+
+def test_a_node_without_the_quorum_says_why_it_is_not_ready(up: Up) -> None:
+    wait_until(
+        lambda: not any(why_not_ready(up, node) for node in (1, 2, 3)), "some node is not ready"
+    )
+    assert ask(up, 1, "/health/live")[0] == 200
+    killed = [entry["pid"] for entry in up.state["nodes"] if entry["id"] != 1]
+    for pid in killed:
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: "quorum" in why_not_ready(up, 1), "it does not miss its quorum")
+    assert why_not_ready(up, 1)["quorum"] == "no leader of the metadata quorum is known"
+    assert ask(up, 1, "/health/live")[0] == 200
+
+
+def test_the_endpoint_is_not_there_unless_it_is_configured() -> None:
+    program = (
+        "import sys, barnabas.node.node, barnabas.host.main;"
+        "print([name for name in sys.modules if 'monitoring' in name or name == 'h11'])"
+    )
+    loaded = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert loaded.stdout.strip() == "[]"
