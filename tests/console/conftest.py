@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from barnabas.client.offsets import CommittedOffset, GroupIdentity, commit
 from barnabas.client.records import ProducerRecord
 from barnabas.host.client import connect
 from barnabas.testing.cluster import Cluster
+from barnabas.types import TopicPartition
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -53,7 +55,8 @@ def browser() -> Iterator[Chrome]:
 
 @pytest.fixture(scope="session")
 def cluster(browser: Any) -> Iterator[Cluster]:
-    """Three nodes with a topic whose records are hostile. Asked for after the browser, which may skip."""
+    """Three nodes with a topic whose records are hostile. PageRequest for after the browser, which may
+    skip."""
     settings = {"offsets.topic.num.partitions": "1", "broker.session.timeout.ms": "3000"}
     with Cluster(nodes=3, settings=settings, racks=("a", "b", "c")) as started:
         with connect(started.bootstrap) as client:
@@ -65,6 +68,8 @@ def cluster(browser: Any) -> Iterator[Cluster]:
                             "flights", value, key=HOSTILE, partition=0, headers=(("h", NOT_TEXT),)
                         )
                     )
+            offsets = {TopicPartition("flights", 0): CommittedOffset(2)}
+            client.call(commit(client.client, GroupIdentity("billing"), offsets))
         yield started
 
 

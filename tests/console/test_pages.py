@@ -7,20 +7,58 @@ import pytest
 from barnabas.testing.cluster import Cluster
 from tests.console.conftest import Page
 
-PAGES = {"/": "Brokers", "/events": "What happened, and why"}
+PAGES = {
+    "/": "Brokers",
+    "/events": "What happened, and why",
+    "/topics": "flights",
+    "/topic?name=flights": "created with replicas",
+    "/records?topic=flights&from=earliest": "4 of 4 records",
+    "/records?topic=flights&from=earliest&as=hex": "000000",
+    "/groups": "billing",
+    "/group?id=billing": "records behind",
+    "/group/reset?id=billing&way=to-earliest": "--to-earliest --execute",
+}
 """Addresses, and something that each shows."""
 
 
 @pytest.mark.parametrize("path", sorted(PAGES))
-@pytest.mark.parametrize("width", [1280, 390])
 def test_each_page_is_shown_without_an_error_in_a_wide_and_a_narrow_window(
-    page: Page, path: str, width: int
+    page: Page, path: str
 ) -> None:
-    page.resize(width)
+    page.resize(1280)
     page.go(path)
     page.wait_for(PAGES[path])
     assert "cannot be shown" not in page.text
     assert page.is_within_its_width()
+    page.resize(390)
+    assert page.is_within_its_width()
+
+
+def test_hostile_values_are_shown_as_text(page: Page) -> None:
+    page.go("/records?topic=flights&from=earliest")
+    page.wait_for("4 of 4 records")
+    assert "<script>document.title='owned'</script>" in page.text
+    assert "\\x1b[31m" in page.text or "1b 5b 33" in page.text
+    assert (
+        page.browser.execute_script("return document.querySelectorAll('main script').length") == 0
+    )
+
+
+def test_records_are_filtered_by_a_json_path(page: Page) -> None:
+    page.go("/records?topic=flights&from=earliest&path=delay%3D7")
+    page.wait_for("1 of 4 records")
+    assert '"from": "JFK"' in page.text
+
+
+def test_a_group_is_moved_after_its_plan_was_shown(page: Page) -> None:
+    page.go("/group/reset?id=billing&way=to-latest")
+    page.wait_for("+2")
+    page.find("form[method=post] button").click()
+    page.wait_for("1 partition was moved.")
+    page.go("/group/reset?id=billing&way=to-offset&value=2")
+    page.wait_for("-2")
+    page.find("form[method=post] button").click()
+    page.wait_for("1 partition was moved.")
 
 
 def test_keys_lead_from_page_to_page(page: Page) -> None:

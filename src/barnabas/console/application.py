@@ -33,21 +33,24 @@ from barnabas.console.cluster_views.parts import EXPECTED, FORBIDDEN, explained
 from barnabas.console.commands import command_line
 from barnabas.console.guards import Guards
 from barnabas.console.pages import PAGES
-from barnabas.console.pages.page import Asked, Page
+from barnabas.console.pages.page import Page, PageRequest
 from barnabas.console.rendering import Renderer, link
-from barnabas.console.sessions import COOKIE, LIFE_S, Session, Sessions, UserView
+from barnabas.console.sessions import COOKIE, LIFE_S, BrowserSession, Sessions, UserView
 from barnabas.console.settings import LOOPBACK, ConsoleSettings
 from barnabas.security.jaas import PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
 from barnabas.wire.errors import KafkaError
 
 MECHANISMS = (SCRAM_SHA_512, SCRAM_SHA_256, PLAIN)
 BODY_BYTES_MAX = 2 * 1024 * 1024
+FOREIGN_FORM = "This form was not sent by the console's own page: nothing was changed."
 ENDING_CHECK_S = 0.25
 STREAMS_MAX = 8
 """Live pages of one session."""
 NAVIGATION = (
     ("cluster", "Cluster", "/", "c"),
     ("events", "Events", "/events", "e"),
+    ("topics", "Topics", "/topics", "t"),
+    ("groups", "Groups", "/groups", "r"),
 )
 """Section, name, address and key of each entry."""
 PRINCIPALS = {"PLAINTEXT": "everyone", "SSL": "the console's certificate"}
@@ -81,8 +84,12 @@ class Console:
     def application(self) -> Starlette:
         pages = [Route(page.path, self._endpoint(page)) for page in PAGES]
         live = [Route(f"/live{page.path}", self._stream(page)) for page in PAGES if page.live_ms]
+        changes = [
+            Route(page.path, self._change(page), methods=["POST"]) for page in PAGES if page.change
+        ]
         routes = [
             *pages,
+            *changes,
             *live,
             Route("/sign-in", self.sign_in_page, methods=["GET"]),
             Route("/sign-in", self.sign_in, methods=["POST"]),
@@ -102,14 +109,14 @@ class Console:
 
     # -- sessions ----------------------------------------------------------------------------------
 
-    def _session(self, request: Request) -> Session | None:
+    def _session(self, request: Request) -> BrowserSession | None:
         """The visitor's session; where no one signs in a new one for a new visitor."""
         found = self.sessions.find(request.cookies.get(COOKIE, ""))
         if found is None and self._shared is not None:
             found = self.sessions.open(self._shared, owns_user=False)
         return found
 
-    def _keep(self, response: Response, session: Session) -> Response:
+    def _keep(self, response: Response, session: BrowserSession) -> Response:
         response.set_cookie(
             COOKIE,
             self.sessions.cookie_of(session),
@@ -138,7 +145,7 @@ class Console:
     async def sign_in(self, request: Request) -> Response:
         form = await read_form(request)
         if not is_same_origin(request) or form is None:
-            return self._refusal(None, "This form was not sent by the console's own page.", 403)
+            return self._refusal(None, FOREIGN_FORM, 403)
         to, user = _local(form.get("to", "")), form.get("user", "")
         mechanism = form.get("mechanism", "")
         if mechanism not in MECHANISMS or not user:
@@ -186,7 +193,9 @@ class Console:
 
         return show
 
-    def _page(self, page: Page, request: Request, session: Session, frame: str) -> tuple[int, str]:
+    def _page(
+        self, page: Page, request: Request, session: BrowserSession, frame: str
+    ) -> tuple[int, str]:
         """Status and text of a page, or of the sentence that says why it cannot be shown."""
         values = {
             "frame": frame,
@@ -200,7 +209,7 @@ class Console:
         }
         try:
             with session.user.pool.client() as connected:
-                asked = Asked(connected, session.user, request.query_params, self.settings)
+                asked = PageRequest(connected, session.user, request.query_params, self.settings)
                 values.update(page.load(asked))
                 values["asked"] = asked
                 return 200, self._renderer.render(page.template, values)
@@ -208,7 +217,35 @@ class Console:
             values["problem"] = explained(error)
             return status_of(error), self._renderer.render("problem.html", values)
 
-    def _refusal(self, session: Session | None, problem: str, status: int) -> Response:
+    def _change(self, page: Page) -> Any:
+        async def post(request: Request) -> Response:
+            session = self.sessions.find(request.cookies.get(COOKIE, ""))
+            if session is None:
+                return self._refusal(None, "Your session is over: sign in again.", 401)
+            form = await read_form(request)
+            if form is None or not is_same_origin(request):
+                return self._refusal(session, FOREIGN_FORM, 403)
+            if not session.accepts(form.get("token", "")):
+                return self._refusal(session, FOREIGN_FORM, 403)
+            if self.settings.read_only:
+                return self._refusal(session, "This console is read-only.", 403)
+            try:
+                to = await run_in_threadpool(self._changed, page, request, session)
+            except EXPECTED as error:
+                return self._refusal(session, explained(error), status_of(error))
+            return RedirectResponse(to, 303)
+
+        return post
+
+    def _changed(self, page: Page, request: Request, session: BrowserSession) -> str:
+        """Make the change of a page, with what its address says; where to go then."""
+        assert page.change is not None
+        with session.user.pool.client() as connected:
+            return page.change(
+                PageRequest(connected, session.user, request.query_params, self.settings)
+            )
+
+    def _refusal(self, session: BrowserSession | None, problem: str, status: int) -> Response:
         values: dict[str, Any] = {
             "frame": "frame.html", "section": "", "session": session, "problem": problem, "live": False,
             "principal": session.user.principal if session is not None else "", "done": "", "query": {},
@@ -237,7 +274,7 @@ class Console:
         return stream
 
     async def _changed_parts(
-        self, page: Page, request: Request, session: Session
+        self, page: Page, request: Request, session: BrowserSession
     ) -> AsyncIterator[str]:
         """Events with the page's parts, whenever they differ from those sent before."""
         session.streams += 1

@@ -1,4 +1,4 @@
-"""What every request passes before a page: the Host that it names, and the headers of its answer.
+"""Checks of every request before a page: the host that it names; and the headers of its answer.
 
 The host is checked since a foreign page may point a name of its own at this address (DNS rebinding). The
 policy allows files of this server only, no inline script and no inline style, so that a record's value that

@@ -16,7 +16,7 @@ from barnabas.console.settings import ConsoleSettings
 BACKLOG = 128
 CONNECTIONS_MAX = 256
 GRACE_S = 3
-"""What is under way may take so long once the end was asked for."""
+"""Requests may take so long once the end was asked for."""
 
 
 def serve(settings: ConsoleSettings, ready: Callable[[str], None]) -> None:

@@ -25,7 +25,7 @@ SESSIONS_MAX = 200
 
 
 class UserView:
-    """What all sessions of one sign-in share: the clients and what was read by them."""
+    """The clients of one sign-in, which its sessions share, and what was read by them."""
 
     def __init__(self, principal: str, pool: ClientPool) -> None:
         self.principal = principal
@@ -38,7 +38,7 @@ class UserView:
         self.events.close()
 
 
-class Session:
+class BrowserSession:
     """One browser."""
 
     def __init__(self, name: str, user: UserView, ends_at: float, *, owns_user: bool) -> None:
@@ -66,13 +66,13 @@ class Sessions:
     def __init__(self, now_s: Callable[[], float] = time.time) -> None:
         self._key = secrets.token_bytes(32)
         self._now_s = now_s
-        self._open: dict[str, Session] = {}
+        self._open: dict[str, BrowserSession] = {}
         self._lock = threading.Lock()
 
-    def open(self, user: UserView, *, owns_user: bool) -> Session:
+    def open(self, user: UserView, *, owns_user: bool) -> BrowserSession:
         """A new session; with `owns_user` the user's clients end with it."""
         now = self._now_s()
-        session = Session(secrets.token_urlsafe(24), user, now + LIFE_S, owns_user=owns_user)
+        session = BrowserSession(secrets.token_urlsafe(24), user, now + LIFE_S, owns_user=owns_user)
         session.used_at = now
         with self._lock:
             gone = [s for s in self._open.values() if self._is_over(s, now)]
@@ -85,11 +85,11 @@ class Sessions:
             old.close()
         return session
 
-    def cookie_of(self, session: Session) -> str:
+    def cookie_of(self, session: BrowserSession) -> str:
         text = f"{session.name}.{int(session.ends_at)}"
         return f"{text}.{self._signature(text)}"
 
-    def find(self, cookie: str) -> Session | None:
+    def find(self, cookie: str) -> BrowserSession | None:
         """The session of a cookie; None where this process has not signed it, or it is over."""
         text, _, signature = cookie.rpartition(".")
         given = signature.encode("utf-8", "replace")
@@ -107,7 +107,7 @@ class Sessions:
         session.close()
         return None
 
-    def end(self, session: Session) -> None:
+    def end(self, session: BrowserSession) -> None:
         with self._lock:
             self._open.pop(session.name, None)
         session.close()
@@ -116,7 +116,7 @@ class Sessions:
         for session in list(self._open.values()):
             self.end(session)
 
-    def _is_over(self, session: Session, now: float) -> bool:
+    def _is_over(self, session: BrowserSession, now: float) -> bool:
         return now >= session.ends_at or now >= session.used_at + IDLE_S
 
     def _signature(self, text: str) -> str:

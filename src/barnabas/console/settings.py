@@ -16,7 +16,7 @@ MECHANISM = "sasl.mechanism"
 
 @dataclass(frozen=True)
 class ConsoleSettings:
-    """Where the cluster is, where the console listens, and what it lets its users do."""
+    """The cluster's address, the console's address, and what its users may do."""
 
     bootstrap: str
     properties: Mapping[str, str] = field(default_factory=dict)

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from typing import cast
 
-from barnabas.console.sessions import IDLE_S, LIFE_S, SESSIONS_MAX, Session, Sessions, UserView
+from barnabas.console.sessions import (
+    IDLE_S,
+    LIFE_S,
+    SESSIONS_MAX,
+    BrowserSession,
+    Sessions,
+    UserView,
+)
 
 
 class ClosedUser:
-    """Stands for a user's clients, and counts how often they were closed."""
+    """Replaces a user's clients, and counts how often they were closed."""
 
     def __init__(self) -> None:
         self.closed = 0
@@ -25,7 +32,7 @@ class Clock:
         return self.now_s
 
 
-def opened(sessions: Sessions, user: ClosedUser | None = None) -> Session:
+def opened(sessions: Sessions, user: ClosedUser | None = None) -> BrowserSession:
     return sessions.open(cast(UserView, user or ClosedUser()), owns_user=True)
 
 

@@ -100,7 +100,7 @@ def reset_offsets(
             partitions = _partitions(connected, topic) if topic else sorted(committed)
         if not partitions:
             raise Failure(f"group {group} has committed nothing: name a --topic")
-        targets = _targets(connected, wish, partitions, committed)
+        targets = targets_of(connected, wish, partitions, committed)
         _require_empty(described, group, "cannot be moved", ignore=not execute)
         if execute:
             offsets = {tp: CommittedOffset(target.offset) for tp, target in targets.items()}
@@ -218,7 +218,7 @@ def _offsets_in(file: Path) -> dict[TopicPartition, int]:
     return found
 
 
-def _targets(
+def targets_of(
     connected: Connected,
     wish: Wish,
     partitions: Sequence[TopicPartition],

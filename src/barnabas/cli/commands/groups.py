@@ -90,7 +90,7 @@ def _whole(described: GroupDescription, rows: list[dict[str, Any]]) -> dict[str,
                 "host": m.client_host,
                 "protocol": m.kind,
                 "epoch": m.epoch,
-                "assigned": _assigned(described, m),
+                "assigned": assigned_to(described, m),
                 "target": m.target,
             }
             for m in described.members
@@ -129,7 +129,7 @@ def _members_table(described: GroupDescription) -> Table:
             m.client_host,
             m.kind,
             _epoch(m.epoch),
-            _places(_assigned(described, m)),
+            _places(assigned_to(described, m)),
             _places(m.target) if described.type == "consumer" else "-",
         )
     return table
@@ -158,7 +158,7 @@ def _places(partitions: list[TopicPartition]) -> str:
     return " ".join(f"{t}:{','.join(map(str, parts))}" for t, parts in by_topic.items()) or "-"
 
 
-def _assigned(described: GroupDescription, member: DescribedMember) -> list[TopicPartition]:
+def assigned_to(described: GroupDescription, member: DescribedMember) -> list[TopicPartition]:
     """The partitions of a member; nothing where its assignment is in words of its own."""
     if described.type == "consumer":
         return member.assigned
@@ -186,7 +186,7 @@ def progress(connected: Connected, described: GroupDescription) -> list[dict[str
     committed = connected.committed(described.group_id)
     holders: dict[TopicPartition, tuple[str, str]] = {}
     for member in described.members:
-        for tp in _assigned(described, member):
+        for tp in assigned_to(described, member):
             holders[tp] = (member.member_id, member.client_id)
     partitions = sorted({*committed, *holders})
     ends = _ends(connected, partitions)

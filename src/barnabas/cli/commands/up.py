@@ -72,10 +72,7 @@ def command(
     ),
     restart: bool = typer.Option(False, help="Start a node again that died."),
     console: bool = typer.Option(
-        False, "--console", help="Serve pages about the cluster, too, and print their address."
-    ),
-    console_port: int = typer.Option(
-        0, "--console-port", min=0, max=65535, help="Where (default: a free port)."
+        False, "--console", help="Serve pages about it in a browser, too."
     ),
     replace_lost: bool = typer.Option(
         False, "--replace-lost", help="Let a node whose directory was lost begin with an empty one."
@@ -118,7 +115,7 @@ def command(
     check(files)
     if not replace_lost and not chosen.connect:
         check_no_voter_is_lost(files)
-    pages = ConsoleProcess(directory.path, console_port) if console else None
+    pages = ConsoleProcess(directory.path) if console else None
     raise typer.Exit(LocalCluster(directory, files, restart, chosen, pages).run())
 
 

@@ -16,10 +16,10 @@ STOP_S = 3.0
 class ConsoleProcess:
     """``barnabas console`` for the cluster in `directory`; it prints its address itself."""
 
-    def __init__(self, directory: Path, port: int) -> None:
+    def __init__(self, directory: Path) -> None:
         self._command = [
             *(sys.executable, "-m", "barnabas", "console"),
-            *("--data", str(directory), "--port", str(port)),
+            *("--data", str(directory), "--port", "0"),
         ]
         self._process: subprocess.Popen[bytes] | None = None
 

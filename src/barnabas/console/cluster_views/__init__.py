@@ -1,1 +1,1 @@
-"""What pages show of a cluster: asked over the Kafka protocol, combined, without a word of HTML."""
+"""Figures that pages show of a cluster: asked over the Kafka protocol, combined, without HTML."""

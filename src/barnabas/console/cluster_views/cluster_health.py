@@ -97,7 +97,7 @@ class Problem(NamedTuple):
 
 
 @dataclass(slots=True)
-class ClusterView:
+class ClusterHealth:
     """Everything that the page of the cluster shows beside the time line."""
 
     cluster_id: str
@@ -109,7 +109,7 @@ class ClusterView:
     problems: list[Problem]
 
 
-def cluster_view(connected: Connected, feed: EventFeed) -> ClusterView:
+def cluster_view(connected: Connected, feed: EventFeed) -> ClusterHealth:
     """Ask the brokers. Raises ``KafkaError``, ``ChannelError`` where no broker answers."""
     described = connected.describe_cluster()
     topics = connected.topics()
@@ -128,7 +128,7 @@ def cluster_view(connected: Connected, feed: EventFeed) -> ClusterView:
         *_problems_of_quorum(quorum.value),
         *_problems_of_partitions(topics, feed),
     ]
-    return ClusterView(
+    return ClusterHealth(
         described.cluster_id, nodes, quorum, states_of(topics), len(topics), features, problems
     )
 
@@ -298,6 +298,6 @@ def _some(names: Sequence[str]) -> str:
     return f"{named}{f' and {rest} more partitions' if rest > 0 else ''} {'are' if len(names) > 1 else 'is'}"
 
 
-def as_dict(view: ClusterView) -> dict[str, Any]:
+def as_dict(view: ClusterHealth) -> dict[str, Any]:
     """The view's fields by name, for a template."""
     return {f.name: getattr(view, f.name) for f in dataclasses.fields(view)}

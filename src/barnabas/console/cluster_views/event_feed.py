@@ -1,4 +1,4 @@
-"""What the controllers decided and refused, kept as it is read: the time line, and why something is as it is.
+"""Decisions and refusals of the controllers, kept as they are read: the time line, and why something is so.
 
 The feed reads the metadata log as an observer, from its beginning and then what is new, with a client of its
 own. A controller of Barnabas writes a reason on each decision; one of Apache Kafka writes none, and
@@ -26,29 +26,29 @@ from barnabas.wire.errors import KafkaError
 
 EVENTS_MAX = 5_000
 FRESH_S = 0.9
-"""What was read so lately is not read again."""
+"""Seconds in which nothing is read again."""
 RETRY_S = 10.0
 """After a failure the feed waits so long before it reads again."""
 DECISIONS = ("election", "isr", "reassignment", "partition", "broker")
 """Kinds of event to which a controller of Barnabas gives a reason."""
 
 
-class Moment(NamedTuple):
+class TimelineEntry(NamedTuple):
     """Events of one kind that have one cause, as one line of a time line."""
 
     first: ClusterEvent
     others: list[ClusterEvent]
 
 
-def moments_of(events: Iterable[ClusterEvent]) -> list[Moment]:
+def moments_of(events: Iterable[ClusterEvent]) -> list[TimelineEntry]:
     """Neighbours of one kind with one reason and one date become a moment."""
-    found: list[Moment] = []
+    found: list[TimelineEntry] = []
     for event in events:
         last = found[-1].first if found else None
         if last is not None and event.reason and _cause(last) == _cause(event):
             found[-1].others.append(event)
         else:
-            found.append(Moment(event, []))
+            found.append(TimelineEntry(event, []))
     return found
 
 

@@ -29,12 +29,21 @@ class Histories:
         self._lock = threading.Lock()
 
     def sample(self, values: Mapping[str, float]) -> None:
-        """Take the present values; a counter that was sampled a moment ago is left as it is."""
+        """Take the present values of counters; one that was sampled a moment ago is left as it is, one
+        that fell begins again."""
+        self._add(values, may_fall=False)
+
+    def gauge(self, values: Mapping[str, float]) -> None:
+        """Take the present values of what rises and falls."""
+        self._add(values, may_fall=True)
+
+    def _add(self, values: Mapping[str, float], *, may_fall: bool) -> None:
         now = self._now_s()
         with self._lock:
             for name, value in values.items():
                 series = self._series.get(name)
-                if series is None or now - series[-1][0] > STALE_S or value < series[-1][1]:
+                begins = series is None or now - series[-1][0] > STALE_S
+                if series is None or begins or (value < series[-1][1] and not may_fall):
                     if series is None and len(self._series) >= SERIES_MAX:
                         self._series.pop(next(iter(self._series)))
                     self._series[name] = deque([(now, value)], maxlen=SAMPLES_MAX)
@@ -49,11 +58,6 @@ class Histories:
             (after - before) / (later - earlier)
             for (earlier, before), (later, after) in itertools.pairwise(samples)
         ]
-
-    def rate(self, name: str) -> float | None:
-        """The rate over the last three samples; None where there are not two."""
-        rates = self.rates(name)[-3:]
-        return sum(rates) / len(rates) if rates else None
 
     def values(self, name: str) -> list[float]:
         """The samples themselves, the oldest first."""

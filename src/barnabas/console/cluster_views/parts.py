@@ -22,12 +22,12 @@ FORBIDDEN = frozenset(
     }
 )
 EXPECTED = (KafkaError, ChannelError, Failure, ValueError)
-"""What asking a cluster raises."""
+"""Errors that asking a cluster raises."""
 
 
 @dataclass(frozen=True)
 class Part(Generic[T]):
-    """What was asked for, or a sentence that says why it is missing."""
+    """An answer, or a sentence that says why it is missing."""
 
     value: T
     problem: str = ""

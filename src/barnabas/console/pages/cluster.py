@@ -8,7 +8,7 @@ from typing import Any
 
 from barnabas.console.cluster_views.cluster_health import as_dict, cluster_view
 from barnabas.console.cluster_views.event_feed import moments_of
-from barnabas.console.pages.page import Asked, Page
+from barnabas.console.pages.page import Page, PageRequest
 
 NEWEST, LOOKED_AT = 12, 1_000
 """Events on this page; the time line has the others."""
@@ -16,7 +16,7 @@ QUIET = ("config", "feature", "partition", "topic")
 """Kinds of event that say nothing of the cluster's health."""
 
 
-def load(asked: Asked) -> Mapping[str, Any]:
+def load(asked: PageRequest) -> Mapping[str, Any]:
     feed = asked.user.events
     view = cluster_view(asked.connected, feed)
     histories = asked.user.histories

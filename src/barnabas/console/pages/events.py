@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from barnabas.console.cluster_views.event_feed import moments_of
-from barnabas.console.pages.page import Asked, Page
+from barnabas.console.pages.page import Page, PageRequest
 from barnabas.metadata.views.cluster_events import KINDS
 
-SHOWN = 1_000
+EVENTS_SHOWN_MAX = 1_000
 
 
-def load(asked: Asked) -> Mapping[str, Any]:
+def load(asked: PageRequest) -> Mapping[str, Any]:
     feed = asked.user.events
     feed.refresh()
     kinds = [kind for kind in asked.query.getlist("kind") if kind]
@@ -27,8 +27,8 @@ def load(asked: Asked) -> Mapping[str, Any]:
     ]
     return {
         "feed": feed,
-        "moments": moments_of(found[:SHOWN]),
-        "shown": min(SHOWN, len(found)),
+        "moments": moments_of(found[:EVENTS_SHOWN_MAX]),
+        "shown": min(EVENTS_SHOWN_MAX, len(found)),
         "found": len(found),
         "kinds": KINDS,
         "chosen": kinds,

@@ -1,4 +1,4 @@
-"""What a page is: an address, a template, and a function that asks the cluster for what the template
+"""Pages: each is an address, a template, and a function that asks the cluster for what the template
 shows."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from barnabas.types import is_int32
 
 
 @dataclass(frozen=True)
-class Asked:
+class PageRequest:
     """One request for a page: by whom, with which client, and the query of its address."""
 
     connected: Connected
@@ -43,22 +43,20 @@ class Asked:
             raise ValueError(f"{name} is a number of at least {least}, not {text!r}")
         return int(text)
 
-    def with_(self, **changes: object) -> dict[str, object]:
-        """The query of this page with `changes`, for a link; None takes a key out."""
-        present: dict[str, object] = {key: self.query.getlist(key) for key in self.query}
-        return {**present, **changes}
 
-
-Load = Callable[[Asked], Mapping[str, Any]]
+Load = Callable[[PageRequest], Mapping[str, Any]]
+Change = Callable[[PageRequest], str]
+"""Makes a change, and returns the address of the page that shows it."""
 
 
 @dataclass(frozen=True)
 class Page:
     """`path` is the address; `section` the entry of the navigation; `live_ms` how often it is asked again
-    while a browser shows it (0: never)."""
+    while a browser shows it (0: never); `change` does what the page's plan says."""
 
     path: str
     template: str
     section: str
     load: Load
     live_ms: int = 0
+    change: Change | None = None

@@ -1,0 +1,191 @@
+"""Records of a topic for a page: where to begin, what to leave out, and how bytes are shown.
+
+A search reads at most `SCANNED_MAX` records and `SEARCH_S` seconds, and says where it stopped. A record's
+bytes are hostile: they are decoded here, and a template escapes them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from barnabas.cli.moments import parse_date
+from barnabas.client.network.cluster_metadata import TopicMetadata
+from barnabas.client.offsets import EARLIEST, LATEST
+from barnabas.host.client import Connected
+from barnabas.record.decode import Record
+from barnabas.types import TopicPartition
+
+SCANNED_MAX = 20_000
+SEARCH_S = 4.0
+FETCH_BYTES = 4 * 1024 * 1024
+SHOWN_BYTES_MAX = 16 * 1024
+"""Bytes of a value that a page shows."""
+BEGINS = ("latest", "earliest", "offset", "time")
+FORMATS = ("auto", "json", "text", "hex")
+_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+
+
+class RecordFilter(NamedTuple):
+    """Conditions on a record; an empty one lets all pass. `path` is ``a.b[0]`` or ``a.b[0]=value``."""
+
+    key: str = ""
+    header: str = ""
+    path: str = ""
+
+    def passes(self, record: Record) -> bool:
+        if self.key and self.key not in text_of(record.key):
+            return False
+        if self.header:
+            name, equals, value = self.header.partition("=")
+            found = [text_of(content) for key, content in record.headers if key == name]
+            if not found or (equals and value not in found):
+                return False
+        return not self.path or _has(record.value, self.path)
+
+
+class ShownRecord(NamedTuple):
+    """One record as a page shows it."""
+
+    partition: int
+    offset: int
+    timestamp: int
+    key: str | None
+    value: str | None
+    kind: str
+    """The form of the value: json, text, hex or null."""
+    size: int
+    is_cut: bool
+    headers: list[tuple[str, str]]
+
+
+class SearchResult(NamedTuple):
+    """`stopped` says why the search ended before the log's end; empty where it did not."""
+
+    records: list[ShownRecord]
+    scanned: int
+    stopped: str
+
+
+def text_of(data: bytes | None) -> str:
+    return "" if data is None else bytes(data).decode("utf-8", "backslashreplace")
+
+
+def begins(
+    connected: Connected, partitions: Sequence[TopicPartition], begin: str, at: str, count: int
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+    """The offset to begin at in each partition, and its end. Raises ``ValueError``."""
+    ends = {tp: found.offset for tp, found in connected.offsets(partitions, LATEST).items()}
+    starts = {tp: found.offset for tp, found in connected.offsets(partitions, EARLIEST).items()}
+    if begin == "earliest":
+        wanted = starts
+    elif begin == "latest":
+        wanted = {tp: ends[tp] - count for tp in partitions}
+    elif begin == "time":
+        found_at = connected.offsets(partitions, parse_date(at))
+        wanted = {
+            tp: found.offset if found.offset >= 0 else ends[tp] for tp, found in found_at.items()
+        }
+    elif begin == "offset" and at.isdecimal() and len(at) < 20:
+        wanted = dict.fromkeys(partitions, int(at))
+    else:
+        raise ValueError(f"records begin at {', '.join(BEGINS)}; an offset is a number, not {at!r}")
+    return {tp: min(max(wanted[tp], starts[tp]), ends[tp]) for tp in partitions}, ends
+
+
+def search(
+    connected: Connected,
+    positions: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    wanted: RecordFilter,
+    count: int,
+    form: str,
+) -> SearchResult:
+    """The first `count` records from `positions` on that pass the filter, up to `ends`."""
+    left = {tp: at for tp, at in positions.items() if at < ends[tp]}
+    deadline = time.monotonic() + SEARCH_S
+    records: list[ShownRecord] = []
+    scanned = 0
+    while left and len(records) < count:
+        if scanned >= SCANNED_MAX or time.monotonic() > deadline:
+            at = ", ".join(f"{tp.partition}: {offset}" for tp, offset in sorted(left.items())[:6])
+            return SearchResult(
+                records, scanned, f"the search stopped before (partition: offset) {at}"
+            )
+        runs = connected.fetch(left, max_bytes=FETCH_BYTES, wait_ms=200)
+        for tp, run in runs.items():
+            if run.error is not None:
+                raise run.error
+            for record in run.records(left[tp]):
+                if record.offset >= ends[tp] or len(records) >= count:
+                    break
+                scanned += 1
+                if wanted.passes(record):
+                    records.append(shown_record(tp.partition, record, form))
+            left[tp] = run.next_offset
+        left = {tp: at for tp, at in left.items() if at < ends[tp]}
+    return SearchResult(records, scanned, "")
+
+
+def shown_record(partition: int, record: Record, form: str) -> ShownRecord:
+    """A record with its bytes as text in the form that is asked for."""
+    value, kind = _value(record.value, form)
+    key = None if record.key is None else text_of(record.key)[:SHOWN_BYTES_MAX]
+    size = 0 if record.value is None else len(record.value)
+    headers = [(name, text_of(content)[:1_000]) for name, content in record.headers]
+    return ShownRecord(
+        partition, record.offset, record.timestamp, key, value, kind, size,
+        size > SHOWN_BYTES_MAX, headers,
+    )  # fmt: skip
+
+
+def _value(data: bytes | None, form: str) -> tuple[str | None, str]:
+    if data is None:
+        return None, "null"
+    whole = bytes(data)
+    if form in ("auto", "json") and len(whole) <= SHOWN_BYTES_MAX:
+        try:
+            return json.dumps(json.loads(whole), indent=2, ensure_ascii=False), "json"
+        except (ValueError, RecursionError):
+            pass
+    cut = whole[:SHOWN_BYTES_MAX]
+    if form == "hex" or (form == "auto" and b"\x00" in cut):
+        return _hex(cut[:4096]), "hex"
+    return text_of(cut), "text"
+
+
+def _hex(data: bytes) -> str:
+    """Lines of sixteen bytes: position, hexadecimal, printable characters."""
+    lines = []
+    for at in range(0, len(data), 16):
+        row = data[at : at + 16]
+        readable = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
+        lines.append(f"{at:06x}  {row.hex(' '):<47}  {readable}")
+    return "\n".join(lines)
+
+
+def _has(data: bytes | None, path: str) -> bool:
+    where, equals, wanted = path.partition("=")
+    try:
+        value: Any = json.loads(bytes(data or b""))
+        for name, index in _STEP.findall(where.removeprefix("$").lstrip(".")):
+            value = value[name] if name else value[int(index)]
+    except (ValueError, KeyError, IndexError, TypeError, RecursionError):
+        return False
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return not equals or text == wanted
+
+
+def readable(view: TopicMetadata, chosen: Sequence[int]) -> list[TopicPartition]:
+    """The partitions that have a leader, only those of `chosen` if there are any. Raises ``ValueError``."""
+    for index in chosen:
+        if index not in view.partitions:
+            raise ValueError(f"topic {view.name} has no partition {index}")
+    return [
+        TopicPartition(view.name, index)
+        for index in sorted(chosen or view.partitions)
+        if view.partitions[index].leader >= 0
+    ]
