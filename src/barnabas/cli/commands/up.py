@@ -115,8 +115,7 @@ def command(
     check(files)
     if not replace_lost and not chosen.connect:
         check_no_voter_is_lost(files)
-    pages = ConsoleProcess(directory.path) if console else None
-    raise typer.Exit(LocalCluster(directory, files, restart, chosen, pages).run())
+    raise typer.Exit(LocalCluster(directory, files, restart, chosen, console).run())
 
 
 class LocalCluster:
@@ -128,7 +127,7 @@ class LocalCluster:
         files: list[NodeFiles],
         restart: bool,
         coordination: Coordination,
-        console: ConsoleProcess | None = None,
+        console: bool = False,
     ) -> None:
         self._began = time.monotonic()
         self._files = files
@@ -136,7 +135,7 @@ class LocalCluster:
         self._loop = new_loop()
         self._loop.set_exception_handler(self._on_fault)
         self._coordination = coordination
-        self._console = console
+        self._console = ConsoleProcess(directory.path) if console else None
         known = None if coordination.connect else cluster_id_of(files)
         cluster_id = known or uuid_text(random_uuid(os.urandom))
         self._security = directory.security if directory.security.is_there else None
