@@ -65,4 +65,4 @@ def recut(options: SinkOptions, batch: Whole) -> list[EncodedBatch]:
 def largest_record(options: SinkOptions, batch: Whole) -> int:
     """The size of the largest record of `batch`, in a batch of its own."""
     alone = recut(replace(options, batch_bytes_max=1), batch)
-    return max(len(each.data) for each in alone)
+    return max(len(piece.data) for piece in alone)
