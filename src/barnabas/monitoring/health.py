@@ -103,6 +103,6 @@ def _of_directories(broker: Broker) -> str:
     for directory in broker.logs.directories:
         if not directory.is_online:
             return f"{directory.path} is offline: {directory.offline_reason}"
-        if directory.silence.ticks > 1:
+        if directory.watchdog.ticks > 1:
             return f"{directory.path} has not answered for some seconds"
     return ""

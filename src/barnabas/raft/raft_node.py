@@ -53,8 +53,7 @@ class RaftNode:
         opened: BootstrappedReplica,
         begin_again: Callable[[str], None] | None = None,
     ) -> None:
-        self.settings = settings
-        self.node_id = settings.node_id
+        self.settings, self.node_id = settings, settings.node_id
         self.directory = opened.directory
         self.ports = ports
         self._now_ms = ports.clock.now_ms
@@ -65,7 +64,7 @@ class RaftNode:
             opened.shape,
             opened.history,
             opened.election,
-            ports.clock.now_ms(),
+            self._now_ms(),
         )
         self.metrics = QuorumMetrics(machine, ports.clock.now_ms())
         self._applier = Applier(
@@ -92,7 +91,7 @@ class RaftNode:
         )
         rot, doubt = self._snapshotting.on_rot, self._snapshotting.on_doubt
         reader = ResponseReader(ports.disk, self.directory, opened.log, opened.shape, rot, doubt)
-        self._performer = EffectExecutor(
+        self._executor = EffectExecutor(
             ports,
             settings,
             self.directory,
@@ -110,7 +109,7 @@ class RaftNode:
         self._proposals = BatchAccumulator(
             ports, machine, settings.batch_bytes_max, settings.append_linger_ms, self.step
         )
-        self._alarm = DeadlineTimer(ports, machine.wakes_at_ms, lambda: self.step(on.Tick()))
+        self._timer = DeadlineTimer(ports, machine.wakes_at_ms, lambda: self.step(on.Tick()))
         self._next_ticket = 1
         self._on_shut_down: Callable[[], None] | None = None
         self._closed = False
@@ -161,9 +160,9 @@ class RaftNode:
         all_know = not isinstance(state, Resigned) or all(
             node in state.notified for node, _ in self.machine.other_voters()
         )
-        if at_once or (all_know and self._performer.is_idle):
+        if at_once or (all_know and self._executor.is_idle):
             self._on_shut_down = None
-            self.close(clean=self._performer.is_idle)
+            self.close(clean=self._executor.is_idle)
             on_done()
 
     def close(self, *, clean: bool = False) -> None:
@@ -173,17 +172,17 @@ class RaftNode:
             return
         self._closed = True
         self._applier.stopped = True
-        self._performer.close()
-        self._alarm.close()
+        self._executor.close()
+        self._timer.close()
         try:
             self._log.close(clean=clean)
             if clean:
-                self._performer.finish()
+                self._executor.finish()
         except OSError as error:  # what counts was synced before
             self.ports.log("error", "raft.close_failed", node=self.node_id, reason=str(error))
 
     def _on_disk_failed(self, error: Exception) -> None:
-        self._performer.halt(f"the quorum's log in {self.directory} failed: {error}")
+        self._executor.halt(f"the quorum's log in {self.directory} failed: {error}")
 
     # -- what everybody asks ---------------------------------------------------------------------
 
@@ -242,7 +241,7 @@ class RaftNode:
     @property
     def is_saving(self) -> bool:
         """Whether a vote, an epoch or a snapshot is on its way to the disk and holds what rests on it."""
-        return self._performer.is_waiting_for_disk
+        return self._executor.is_waiting_for_disk
 
     def voter_endpoints(self) -> dict[int, Endpoint]:
         """The addresses of the present voter set, by node id."""
@@ -308,7 +307,7 @@ class RaftNode:
         ticket = event.ticket
         self._next_ticket += 1
         answer: list[Message] = []
-        tickets = self._performer.tickets
+        tickets = self._executor.tickets
         tickets[ticket] = lambda response: answer.append(encode(response))
         self.step(event)
         if answer:
@@ -343,22 +342,22 @@ class RaftNode:
         effects = machine.step(event, begun_ms)
         if proposals.values and not isinstance(machine.state, Leader):
             proposals.drop()
-        if self._performer.perform(effects) and not self._closed:
+        if self._executor.perform(effects) and not self._closed:
             if proposals.values or self._applier.is_due():
                 try:
                     with proposals:
                         self._applier.run()
                 except Exception:  # a fault of the state machine; it votes and follows all the same
-                    self._alarm.arm(machine.wakes_at_ms())
+                    self._timer.arm(machine.wakes_at_ms())
                     raise
             if proposals.is_draining:
                 return  # within another step, whose end follows
-            if self._performer.tick_is_due:
-                self._performer.tick_later(leading.owes_news(machine))
+            if self._executor.tick_is_due:
+                self._executor.tick_later(leading.owes_news(machine))
             self._snapshotting.maybe_begin(begun_ms)
             due_ms = machine.wakes_at_ms()
-            if due_ms < self._alarm.at_ms:
-                self._alarm.arm(due_ms)
+            if due_ms < self._timer.at_ms:
+                self._timer.arm(due_ms)
             if self._on_shut_down is not None:
                 self._leave()
             self.metrics.on_step(begun_ms, now_ms())

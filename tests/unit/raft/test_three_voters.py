@@ -149,7 +149,7 @@ def test_a_fault_of_the_state_machine_stops_no_timers() -> None:
     leader.replica.append([b"1"])
     with pytest.raises(ZeroDivisionError):
         quorum.world.run(quorum.world.now_ms + 1_000)
-    alarm = follower.replica._alarm
+    alarm = follower.replica._timer
     alarm.at_ms = NEVER  # it rings
     with pytest.raises(ZeroDivisionError):
         follower.replica.step(on.Tick())

@@ -71,7 +71,7 @@ class FlushScheduler:
                 on_synced()
                 self._on_synced(log, end, is_whole=log.generations.truncation_count == cuts)
 
-        directory.silence.run(self._ports.background, f"flush {directory.path}", job, finish)
+        directory.watchdog.run(self._ports.background, f"flush {directory.path}", job, finish)
 
     def _on_synced(self, log: PartitionLog, end: int, *, is_whole: bool) -> None:
         """Everything below `end` is durable, unless the log was cut meanwhile (not `is_whole`)."""

@@ -353,7 +353,7 @@ class LogDirectories:
             if log.durability.rolled_since_sync and not self._ends:
                 self.sync(log)
 
-        directory.silence.run(self.ports.background, f"sync {directory.path}", job, finish)
+        directory.watchdog.run(self.ports.background, f"sync {directory.path}", job, finish)
 
     def after_append(self, log: PartitionLog, before: int) -> None:
         """``flush.messages``, and segments that were rolled: sync where that is due. The append began at
@@ -414,7 +414,7 @@ class LogDirectories:
                     action()
             _sync_full_segments(self, now + SLICE_MS)
             for directory in self.directories:
-                if directory.is_online and directory.silence.tick(TICK_MS):
+                if directory.is_online and directory.watchdog.tick(TICK_MS):
                     self.fail(directory, "its disk has not answered for a minute")
             self.old_files.remove_due(now)
         finally:  # a fault of one log must not be the end of all upkeep
@@ -646,7 +646,7 @@ def _checkpoint(logs: LogDirectories, directory: LogDirectory, name: str) -> Non
             _end_waiting(logs, directory)
 
     queue = f"checkpoint {directory.path}"
-    directory.silence.run(logs.ports.background, queue, write.job, finish)
+    directory.watchdog.run(logs.ports.background, queue, write.job, finish)
 
 
 def _end_waiting(logs: LogDirectories, directory: LogDirectory) -> None:

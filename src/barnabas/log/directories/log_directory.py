@@ -91,7 +91,7 @@ class LogDirectory:
         """Checkpoints that are being written; whether there is something newer to write by now."""
         self.when_checkpointed: list[Callable[[], None]] = []
         """Called once no checkpoint of the recovery points is being written, whatever became of it."""
-        self.silence = DiskWatchdog()
+        self.watchdog = DiskWatchdog()
         self._written: Counter[str] = Counter()
         """How often each checkpoint was rewritten at once: an earlier job must not replace the newer file."""
 

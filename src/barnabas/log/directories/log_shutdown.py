@@ -69,7 +69,7 @@ class LogShutdown:
                 self.over(directory)
 
         queue = f"close {directory.path} {lane}"
-        directory.silence.run(self._ports.background, queue, job, finish)
+        directory.watchdog.run(self._ports.background, queue, job, finish)
 
     def fail(self, directory: LogDirectory, error: BaseException) -> None:
         if directory.is_online:
