@@ -27,7 +27,7 @@ from barnabas.wire.messages.kafka39.stop_replica_request import StopReplicaReque
 from barnabas.wire.messages.kafka39.stop_replica_response import StopReplicaResponse
 from barnabas.wire.messages.kafka39.update_metadata_response import UpdateMetadataResponse
 from barnabas.wire.schema import Message
-from barnabas.zookeeper.controller.broker_orders import BrokerOrders
+from barnabas.zookeeper.controller.broker_orders import BrokerOrders, OrdersListener
 
 TOPIC_ID = Uuid(bytes(15) + b"\x2a")
 KEY = (TOPIC_ID, 0)
@@ -80,6 +80,13 @@ class Brokers:
                     found.setdefault(broker, []).extend(bool(state.is_new) for state in states)
         self.got.clear()
         return found
+
+
+class NothingWritten(OrdersListener):
+    """The znodes of no topic are written."""
+
+    def is_written(self, topic_id: Uuid) -> bool:
+        return False
 
 
 class ControllersOrders:
@@ -168,7 +175,7 @@ def test_a_topic_without_znodes_is_not_ordered_before_it_is_written(
 ) -> None:
     controller.create([2])
     controller.brokers.got.clear()
-    controller.orders.is_written = lambda topic_id: False
+    controller.orders.listen(NothingWritten())
     controller.replay([controller.registration(3, 11)])
     controller.orders.begin(2)
     assert not any(getattr(request, "topic_states", ()) for _, request in controller.brokers.got)

@@ -73,7 +73,6 @@ class BrokerNotifications:
         self._ask = ask
         self._offline: dict[Key, set[int]] = controller.cluster.offline_replicas
         orders.offline_replicas = self._offline
-        orders.on_replicas = self._on_replicas
 
     def end(self) -> None:
         """This broker is no longer the controller."""
@@ -169,7 +168,7 @@ class BrokerNotifications:
         if not brokers:
             del self._offline[key]
 
-    def _on_replicas(self, broker: int, offline: Collection[Key], online: Collection[Key]) -> None:
+    def on_replicas(self, broker: int, offline: Collection[Key], online: Collection[Key]) -> None:
         """The broker has answered LeaderAndIsr."""
         self._steps.on_replicas(broker, offline, online)
         failed = [key for key in offline if broker not in self._offline.get(key, ())]

@@ -61,8 +61,6 @@ INCREMENTAL, FULL = 1, 2
 """Type of an UpdateMetadata that has every topic (KIP-866)."""
 
 Stopped = tuple[str, int]
-OnReplicas = Callable[[int, Collection[Key], Collection[Key]], None]
-"""(broker, its replicas in failed log directories, those that it has)."""
 
 
 class OrderSender(Protocol):
@@ -112,6 +110,36 @@ class _BrokerQueue:
         self.unwatch: Callable[[], None] = lambda: None
 
 
+class OrdersListener:
+    """A listener of the orders' answers. These methods do nothing; a subclass has those that it needs."""
+
+    def is_written(self, topic_id: Uuid) -> bool:
+        """Whether the znodes have a topic of the committed image. A broker reads a new topic's configuration
+        there, so that it learns of the topic when it is written (`BrokerOrders.on_written`), not before."""
+        return True
+
+    def on_sent(self, broker: int, request: Message) -> None:
+        """An order was sent to `broker`."""
+
+    def on_reached(self, broker: int) -> None:
+        """The broker has answered."""
+
+    def on_unreachable(self, broker: int) -> None:
+        """A connection to the broker has ended."""
+
+    def on_replicas(self, broker: int, offline: Collection[Key], online: Collection[Key]) -> None:
+        """The broker has answered LeaderAndIsr: its replicas in failed log directories, and those it has."""
+
+    def on_stopped(self, broker: int, stopped: Iterable[Stopped]) -> None:
+        """The broker has stopped these replicas."""
+
+    def on_not_stopped(self, broker: int, failed: Iterable[Stopped]) -> None:
+        """The broker could not stop these replicas."""
+
+    def on_stale(self, epoch: int) -> None:
+        """A broker has refused this controller epoch as stale."""
+
+
 class BrokerOrders:
     """Sends the orders of this node to brokers while it is the controller."""
 
@@ -138,19 +166,11 @@ class BrokerOrders:
         self._names_all = True
         self.offline_replicas: Mapping[Key, Collection[int]] = {}
         """The brokers whose replica is in a failed log directory, by partition."""
-        self.on_replicas: OnReplicas = lambda broker, offline, online: None
-        """A broker has answered LeaderAndIsr."""
-        self.on_not_stopped: Callable[[int, Iterable[Stopped]], None] = lambda broker, stopped: None
-        self.on_stopped: Callable[[int, Iterable[Stopped]], None] = lambda broker, stopped: None
-        self.on_sent: Callable[[int, Message], None] = lambda broker, request: None
-        self.on_reached: Callable[[int], None] = lambda broker: None
-        """A broker has answered."""
-        self.on_unreachable: Callable[[int], None] = lambda broker: None
-        self.is_written: Callable[[Uuid], bool] = lambda topic_id: True
-        """Whether the znodes have a topic of the committed image. A broker reads a new topic's configuration
-        there, so that it learns of the topic when it is written (`on_written`), not before."""
-        self.on_stale: Callable[[int], None] = lambda epoch: None
-        """A broker has refused this controller epoch as stale."""
+        self._told: OrdersListener = OrdersListener()
+
+    def listen(self, listener: OrdersListener) -> None:
+        """Tell `listener` of what brokers answer. Call this before `begin`."""
+        self._told = listener
 
     # -- begin and end of a controller epoch --------------------------------------------------------
 
@@ -190,7 +210,7 @@ class BrokerOrders:
                 ended = partial(self._on_ended, queue)
                 queue.unwatch = self._sender.watch(endpoint, on_closed=ended, on_refused=ended)
             for topic in filter(
-                lambda one: self.is_written(one.id), self._image.topics_by_id.values()
+                lambda one: self._told.is_written(one.id), self._image.topics_by_id.values()
             ):
                 for index, replicas in enumerate(topic.replicas):
                     queue.metadata[topic.id, index] = None
@@ -200,7 +220,7 @@ class BrokerOrders:
     def _on_ended(self, queue: _BrokerQueue) -> None:
         """The broker has closed or refused a connection."""
         if self._queues.get(queue.broker) is queue:
-            self.on_unreachable(queue.broker)
+            self._told.on_unreachable(queue.broker)
 
     def _drop(self, queue: _BrokerQueue) -> None:
         queue.unwatch()
@@ -287,7 +307,7 @@ class BrokerOrders:
             return
         request, undo = made
         queue.under_way = True
-        self.on_sent(queue.broker, request)
+        self._told.on_sent(queue.broker, request)
         self._sender.send(
             queue.endpoint,
             request,
@@ -447,17 +467,17 @@ class BrokerOrders:
         if isinstance(answer, ChannelError) or code:
             self._on_failed(queue, undo, answer, code)
             return
-        self.on_reached(queue.broker)
+        self._told.on_reached(queue.broker)
         if isinstance(answer, StopReplicaResponse):
             done: list[Stopped] = []
             failed: list[Stopped] = []
             for one in answer.partition_errors:
                 which = failed if one.error_code else done
                 which.append((one.topic_name, one.partition_index))
-            self.on_stopped(queue.broker, done)
-            self.on_not_stopped(queue.broker, failed)
+            self._told.on_stopped(queue.broker, done)
+            self._told.on_not_stopped(queue.broker, failed)
         elif isinstance(answer, LeaderAndIsrResponse):
-            self.on_replicas(queue.broker, *offline_and_online(answer, self._image))
+            self._told.on_replicas(queue.broker, *offline_and_online(answer, self._image))
         self._pump_one(queue)
 
     def _on_failed(
@@ -471,12 +491,12 @@ class BrokerOrders:
             error=str(answer) if isinstance(answer, ChannelError) else code.name,
         )
         if code is ErrorCode.STALE_CONTROLLER_EPOCH:
-            self.on_stale(self.controller_epoch)
+            self._told.on_stale(self.controller_epoch)
             return
         at_ms = self._ports.clock.now_ms() + CONTROL_REQUEST_RETRY_MS
         queue.retry = self._ports.wakeups.call_at(at_ms, partial(self._again, queue))
         if isinstance(answer, ChannelError):
-            self.on_unreachable(queue.broker)
+            self._told.on_unreachable(queue.broker)
 
     def _again(self, queue: _BrokerQueue) -> None:
         queue.retry = None

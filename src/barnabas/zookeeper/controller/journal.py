@@ -71,6 +71,25 @@ class WrittenChanges(NamedTuple):
     """The brokers that have a replica of the partition for the first time, by topic id and index."""
 
 
+class JournalListener:
+    """A listener of the journal. These methods do nothing; a subclass has those that it needs."""
+
+    def on_decided(self, records: Sequence[Message]) -> None:
+        """Records were appended that the znodes do not say yet."""
+
+    def on_record(self, record: Message) -> None:
+        """A record is written; `committed` has not replayed it yet."""
+
+    def on_commit(self, batches: Sequence[JournalBatch]) -> None:
+        """Batches are written."""
+
+    def on_written(self, committed: WrittenChanges) -> None:
+        """The committed image has replayed what is written."""
+
+    def on_lost(self, reason: str) -> None:
+        """A write failed: this broker cannot be the controller any longer."""
+
+
 class ZookeeperJournal:
     """The decisions of this broker's controller, while it is the controller."""
 
@@ -102,13 +121,16 @@ class ZookeeperJournal:
         self.deleting: dict[str, None] = {}
         self.log_end_offset = 0
         self.kraft_version = 0
-        self.on_commit: Callable[[Sequence[JournalBatch]], None] = lambda batches: None
-        self.on_written: Callable[[WrittenChanges], None] = lambda committed: None
-        self.on_lost: Callable[[str], None] = lambda reason: None
-        self.on_decided: Callable[[Sequence[Message]], None] = lambda records: None
-        """Records were appended that the znodes do not say yet."""
-        self.on_record: Callable[[Message], None] = lambda record: None
-        """A record is written; `committed` has not replayed it yet."""
+        self._told: JournalListener = JournalListener()
+
+    def listen(self, listener: JournalListener, written: MetadataImage) -> None:
+        """Tell `listener` of what is written. `written` is the image of the controller. Call this before the
+        first term."""
+        self._told, self.written = listener, written
+
+    def give_up(self, reason: str) -> None:
+        """A write failed: this broker cannot be the controller any longer."""
+        self._told.on_lost(reason)
 
     # -- the proposer's side (Quorum) ---------------------------------------------------------------
 
@@ -134,7 +156,7 @@ class ZookeeperJournal:
         )
         self._queue.append(_Batch(records, batch, self._observing))
         if not self._observing:
-            self.on_decided(records)
+            self._told.on_decided(records)
         self._schedule()
         return batch.last_offset
 
@@ -242,7 +264,7 @@ class ZookeeperJournal:
             if isinstance(result, ZooKeeperError):
                 self._ports.log("warning", "controller.write_failed", error=result)
                 self._under_way = False
-                self.on_lost(f"a write to ZooKeeper failed: {result}")
+                self.give_up(f"a write to ZooKeeper failed: {result}")
                 return
             assert isinstance(result, (list, tuple))
             self._note(part, result)
@@ -280,13 +302,13 @@ class ZookeeperJournal:
                     removed += self._leavers(record)
                     key = Uuid(record.topic_id), record.partition_id
                     assigned.setdefault(key, []).extend(self._joiners(record))
-                self.on_record(record)
+                self._told.on_record(record)
                 self.committed.replay(record)
             done = batch.committed
             self.committed.moved_to(done.last_offset, done.epoch, done.append_timestamp)
         committed = WrittenChanges(self.committed.take_changes(), deleted, removed, assigned)
-        self.on_commit([batch.committed for batch in batches])
-        self.on_written(committed)
+        self._told.on_commit([batch.committed for batch in batches])
+        self._told.on_written(committed)
 
     def _joiners(self, record: PartitionChangeRecord) -> list[int]:
         """Who had no replica of the partition before `record`."""

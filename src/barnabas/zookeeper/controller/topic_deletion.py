@@ -172,9 +172,9 @@ class TopicDeletion:
                 self._remove(deletion, leadership, left)
                 return
             self._ports.log("error", "topic.deletion_failed", topic=name, error=result)
-            self._journal.on_lost(f"the znodes of topic {name} cannot be removed: {result}")
+            self._journal.give_up(f"the znodes of topic {name} cannot be removed: {result}")
         elif isinstance(result, ZooKeeperError):
-            self._journal.on_lost(f"the znodes of topic {name} were not removed: {result}")
+            self._journal.give_up(f"the znodes of topic {name} were not removed: {result}")
         elif left:
             self._remove(deletion, leadership, left)
         else:

@@ -14,9 +14,10 @@ Source: Kafka's ``KafkaController`` (its events), KIP-380, KIP-455, KIP-631's an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.brokers.broker_heartbeat import unfence
@@ -27,10 +28,17 @@ from barnabas.controller.partitions.leader_and_isr import (
 )
 from barnabas.ports import Ports, Wakeup
 from barnabas.types import ZERO_UUID, Uuid
+from barnabas.wire.schema import Message
 from barnabas.zookeeper.controller.broker_notifications import BrokerNotifications
-from barnabas.zookeeper.controller.broker_orders import BrokerOrders
-from barnabas.zookeeper.controller.journal import WrittenChanges, ZookeeperJournal
+from barnabas.zookeeper.controller.broker_orders import BrokerOrders, OrdersListener, Stopped
+from barnabas.zookeeper.controller.journal import (
+    JournalBatch,
+    JournalListener,
+    WrittenChanges,
+    ZookeeperJournal,
+)
 from barnabas.zookeeper.controller.metadata_reader import FoundCluster, MetadataReader
+from barnabas.zookeeper.controller.order_requests import Key
 from barnabas.zookeeper.controller.partition_requests import PartitionRequests
 from barnabas.zookeeper.controller.registration_probe import probe_registration
 from barnabas.zookeeper.controller.topic_deletion import DeletedTopic, TopicDeletion
@@ -62,6 +70,35 @@ LOOK_AGAIN_MS = 1_000.0
 """How often the brokers that are registered and fenced are probed."""
 
 
+@dataclass(frozen=True, slots=True)
+class NotElected:
+    """This broker is not controller."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """It was elected, and reads what is written."""
+
+    reader: MetadataReader
+
+
+class WritesRestarts(NamedTuple):
+    """It decides, and first writes that brokers registered again meanwhile. Orders begin after that write."""
+
+    leadership: Leadership
+    found: FoundCluster
+    incomplete: Mapping[str, list[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """It decides, writes and gives orders."""
+
+
+Term = NotElected | Reads | WritesRestarts | Rules
+"""The progress of a takeover: NotElected → Reads → (WritesRestarts →) Rules; each of them → NotElected."""
+
+
 class ZookeeperController:
     """The controller role of this broker; it is active from an election to the loss of it."""
 
@@ -74,7 +111,9 @@ class ZookeeperController:
         orders: BrokerOrders,
         controller: QuorumController,
         network: ProbeNetwork,
+        known_topic_ids: Callable[[], Mapping[str, Uuid]],
     ) -> None:
+        """`known_topic_ids`: ids of topics by name, as this broker knows them."""
         self._network = network
         self._ports = ports
         self._sessions = sessions
@@ -93,7 +132,7 @@ class ZookeeperController:
             ports, sessions, journal, controller, orders, steps, self._ask
         )
         controller.cluster.orders_by_epoch = True
-        self._reader: MetadataReader | None = None
+        self._term: Term = NotElected()
         self._registered: dict[int, int] = {}
         """Broker id → creation zxid of its registration."""
         self._leaving: dict[int, int] = {}
@@ -103,46 +142,32 @@ class ZookeeperController:
         refused connection does not mean that they are gone."""
         self._look: Wakeup | None = None
         self._random_bytes = ports.rng("zookeeper.topic_ids").randbytes
-        self.known_topic_ids: Callable[[], Mapping[str, Uuid]] = dict
-        """Ids of topics by name, as this broker knows them."""
-        self._after_first_write: Callable[[], None] | None = None
-        """`_begin`, which follows when the restarts of brokers are written; see `_on_read`."""
-        journal.written = controller.image
-        journal.on_commit = controller.on_commit
-        journal.on_written = self._on_written
-        journal.on_lost = election.resign
-        journal.on_decided, journal.on_record = steps.on_decided, steps.on_record
-        orders.on_sent = steps.on_sent
-        orders.on_stopped = self.deletions.on_stopped
-        orders.on_not_stopped = self.deletions.on_not_stopped
-        orders.on_reached = self._on_reached
-        orders.on_unreachable = self._on_unreachable
-        orders.on_stale = lambda epoch: election.resign(
-            f"a broker obeys a newer epoch than {epoch}"
-        )
+        self._known_topic_ids = known_topic_ids
+        journal.listen(_Written(self, controller, steps, election), controller.image)
+        orders.listen(_Answers(self, election))
         election.listen(self)
 
     # -- election and loss of it --------------------------------------------------------------------
 
     def on_elected(self, leadership: Leadership) -> None:
         self.steps.on_elected(self.decider.node_id, leadership.epoch)
-        self._reader = MetadataReader(
+        reader = MetadataReader(
             self._ports,
             self._sessions,
             leadership.check,
-            self.known_topic_ids,
+            self._known_topic_ids,
             self._random_bytes,
             partial(self._on_read, leadership),
             partial(self._on_unread, leadership),
         )
-        self._reader.start()
+        self._term = Reads(reader)
+        reader.start()
 
     def _on_unread(self, leadership: Leadership, why: str) -> None:
         if self._election.leadership is leadership:
             self._election.resign(f"the cluster cannot be read: {why}")
 
     def _on_read(self, leadership: Leadership, found: FoundCluster) -> None:
-        self._reader = None
         if self._election.leadership is not leadership:
             return
         layout, incomplete = found.layout, found.incomplete()
@@ -156,8 +181,8 @@ class ZookeeperController:
         controller.on_leader_change(controller.node_id, leadership.epoch)
         restarted = decide(controller.cluster, reregistered_members(found))
         if restarted:
+            self._term = WritesRestarts(leadership, found, incomplete)
             controller.commit(Decision(None, restarted, "brokers registered again meanwhile"))
-            self._after_first_write = partial(self._begin, leadership, found, incomplete)
         else:
             self._begin(leadership, found, incomplete)
 
@@ -165,6 +190,7 @@ class ZookeeperController:
         self, leadership: Leadership, found: FoundCluster, incomplete: Mapping[str, list[int]]
     ) -> None:
         """Start to send orders, and complete what the predecessor left."""
+        self._term = Rules()
         layout, going = found.layout, found.going
         self.unreadable.begin(found.malformed_topics, found.malformed_producer_ids)
         self._orders.begin(leadership.epoch, names_all=not len(self.unreadable))
@@ -188,11 +214,10 @@ class ZookeeperController:
         self._arm_look()
 
     def on_lost(self, reason: str) -> None:
-        if self._reader is not None:
-            self._reader.stop()
-            self._reader = None
+        if isinstance(self._term, Reads):
+            self._term.reader.stop()
+        self._term = NotElected()
         controller = self.decider
-        self._after_first_write = None
         controller.on_leader_change(-1, controller.epoch)
         self._journal.end()
         self._orders.end()
@@ -212,10 +237,9 @@ class ZookeeperController:
     def _is_active(self) -> bool:
         return self.decider.may_decide
 
-    def _on_written(self, committed: WrittenChanges) -> None:
-        if self._after_first_write is not None:
-            begin, self._after_first_write = self._after_first_write, None
-            begin()
+    def on_written(self, committed: WrittenChanges) -> None:
+        if isinstance(self._term, WritesRestarts):
+            self._begin(*self._term)
         self._orders.on_written(committed.changes, committed.deleted, committed.assigned)
         for broker, partition in committed.removed:
             if self._orders.is_alive(broker):
@@ -336,10 +360,10 @@ class ZookeeperController:
         if broker in self._registered:
             self._leaving[broker] = self._registered[broker]
 
-    def _on_reached(self, broker: int) -> None:
+    def on_reached(self, broker: int) -> None:
         self._starting.pop(broker, None)
 
-    def _on_unreachable(self, broker: int) -> None:
+    def on_unreachable(self, broker: int) -> None:
         """A connection to the broker ended: probe whether its process is gone."""
         known = self.decider.image.brokers.get(broker)
         if broker in self._starting:
@@ -397,3 +421,63 @@ class ZookeeperController:
 
     def __repr__(self) -> str:
         return f"ZookeeperController({self._election!r})"
+
+
+class _Written(JournalListener):
+    """The controller as its journal tells it."""
+
+    def __init__(
+        self,
+        role: ZookeeperController,
+        decider: QuorumController,
+        steps: ControllerSteps,
+        election: ControllerElection,
+    ) -> None:
+        self._role = role
+        self._decider = decider
+        self._steps = steps
+        self._election = election
+
+    def on_decided(self, records: Sequence[Message]) -> None:
+        self._steps.on_decided(records)
+
+    def on_record(self, record: Message) -> None:
+        self._steps.on_record(record)
+
+    def on_commit(self, batches: Sequence[JournalBatch]) -> None:
+        self._decider.on_commit(batches)
+
+    def on_written(self, committed: WrittenChanges) -> None:
+        self._role.on_written(committed)
+
+    def on_lost(self, reason: str) -> None:
+        self._election.resign(reason)
+
+
+class _Answers(OrdersListener):
+    """The controller as brokers' answers reach it."""
+
+    def __init__(self, role: ZookeeperController, election: ControllerElection) -> None:
+        self._role = role
+        self._election = election
+
+    def on_sent(self, broker: int, request: Message) -> None:
+        self._role.steps.on_sent(broker, request)
+
+    def on_reached(self, broker: int) -> None:
+        self._role.on_reached(broker)
+
+    def on_unreachable(self, broker: int) -> None:
+        self._role.on_unreachable(broker)
+
+    def on_replicas(self, broker: int, offline: Collection[Key], online: Collection[Key]) -> None:
+        self._role.notifications.on_replicas(broker, offline, online)
+
+    def on_stopped(self, broker: int, stopped: Iterable[Stopped]) -> None:
+        self._role.deletions.on_stopped(broker, stopped)
+
+    def on_not_stopped(self, broker: int, failed: Iterable[Stopped]) -> None:
+        self._role.deletions.on_not_stopped(broker, failed)
+
+    def on_stale(self, epoch: int) -> None:
+        self._election.resign(f"a broker obeys a newer epoch than {epoch}")

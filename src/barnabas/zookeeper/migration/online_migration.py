@@ -25,7 +25,7 @@ from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.metadata.records.zk_migration_state_record import ZkMigrationStateRecord
 from barnabas.ports import Ports, Wakeup
 from barnabas.types import Uuid
-from barnabas.zookeeper.controller.broker_orders import BrokerOrders
+from barnabas.zookeeper.controller.broker_orders import BrokerOrders, OrdersListener
 from barnabas.zookeeper.errors import ZooKeeperError
 from barnabas.zookeeper.layout.json_bytes import MalformedZnode
 from barnabas.zookeeper.migration import claim, driver, readiness
@@ -39,6 +39,17 @@ from barnabas.zookeeper.session import WatchEvent
 from barnabas.zookeeper.session_keeper import SessionKeeper
 
 REASON = "the metadata of a ZooKeeper cluster"
+
+
+class _OrdersOfMigration(OrdersListener):
+    def __init__(self, migration: OnlineMigration) -> None:
+        self._migration = migration
+
+    def is_written(self, topic_id: Uuid) -> bool:
+        return self._migration.is_written(topic_id)
+
+    def on_stale(self, epoch: int) -> None:
+        self._migration.on_stale(epoch)
 
 
 class OnlineMigration:
@@ -69,14 +80,15 @@ class OnlineMigration:
         self._moved = ImageChanges()
         self._under_way = False
         self._random_bytes = ports.rng("zookeeper.topic_ids").randbytes
-        orders.is_written = self._is_written
-        orders.on_stale = lambda epoch: self._on(
-            driver.EffectFailed(f"a broker obeys a newer controller than epoch {epoch}")
-        )
+        orders.listen(_OrdersOfMigration(self))
 
-    def _is_written(self, topic_id: Uuid) -> bool:
-        """Asked while no write is under way."""
+    def is_written(self, topic_id: Uuid) -> bool:
+        """Whether the znodes have the topic; asked while no write is under way."""
         return self._writer is not None and topic_id in self._writer.layout.topic_names
+
+    def on_stale(self, epoch: int) -> None:
+        """A broker has refused an order."""
+        self._on(driver.EffectFailed(f"a broker obeys a newer controller than epoch {epoch}"))
 
     # -- the controller's duty -------------------------------------------------------------------
 

@@ -332,11 +332,17 @@ class ZookeeperNode:
             int(config.node_id),
             self._control_listener,
         )
-        self.controller = ZookeeperController(
-            ports, self.sessions, self.election, self.journal, orders, decider, self.channels
-        )
         assert self.broker is not None
-        self.controller.known_topic_ids = partial(_known_topic_ids, self.broker)
+        self.controller = ZookeeperController(
+            ports,
+            self.sessions,
+            self.election,
+            self.journal,
+            orders,
+            decider,
+            self.channels,
+            partial(_known_topic_ids, self.broker),
+        )
 
     def _serve(self, broker: Broker) -> None:
         assert self.controller is not None
