@@ -8,7 +8,7 @@ import pytest
 
 from barnabas.types import Endpoint
 from barnabas.zookeeper.election import states as to
-from barnabas.zookeeper.election.moves import PASSES, PRESENCES, IllegalMoveError, step
+from barnabas.zookeeper.election.moves import PASSES, PRESENCES, UnknownMoveError, step
 from barnabas.zookeeper.election.states import (
     ELECTION_RETRY_MS,
     MENDED_EPOCHS,
@@ -76,7 +76,7 @@ def test_a_leadership_ends_with_its_session_its_znode_or_another_controller() ->
     leads = played(to.EpochFound(5, 8), since=elected())[0]
     other = to.ControllerFound(2, is_kraft=False, is_own=False)
     kraft = to.ControllerFound(100, is_kraft=True, is_own=False)
-    for event in (to.SessionExpired(), to.Resigned("why"), to.ControllerMissing(), other, kraft):
+    for event in (to.SessionEnded(), to.Resigned("why"), to.ControllerMissing(), other, kraft):
         now, effects = played(event, since=leads)
         assert (now.leadership, now.role) == (None, Role.CANDIDATE)
         assert sum(isinstance(effect, to.Lose) for effect in effects) == 1
@@ -123,13 +123,13 @@ def test_the_znode_of_a_process_that_is_gone_is_removed_once() -> None:
 
 def test_a_late_answer_about_a_former_controller_changes_nothing() -> None:
     now = other_is_controller()
-    expired = played(to.SessionExpired(), since=now)[0]
+    expired = played(to.SessionEnded(), since=now)[0]
     assert played(to.ConnectionEnded(now.watch), since=expired) == (expired, [])
 
 
 def test_a_pair_of_state_and_event_that_no_table_has_is_a_bug() -> None:
     for event in (to.ElectionWon(1), to.EpochFound(1, 1), to.ControllerMissing()):
-        with pytest.raises(IllegalMoveError):
+        with pytest.raises(UnknownMoveError):
             step(Election(1, OWN), event)
 
 

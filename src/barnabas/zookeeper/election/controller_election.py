@@ -147,7 +147,7 @@ class ControllerElection:
         self._handle(to.LookDue())
 
     def on_expired(self) -> None:
-        self._handle(to.SessionExpired())
+        self._handle(to.SessionEnded())
 
     def on_watch(self, event: WatchEvent) -> None:
         if event.path == CONTROLLER:

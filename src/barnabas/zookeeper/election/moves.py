@@ -58,7 +58,7 @@ from barnabas.zookeeper.election.states import (
     Resign,
     Resigned,
     Role,
-    SessionExpired,
+    SessionEnded,
     Stand,
     Step,
     SuspicionDue,
@@ -75,7 +75,7 @@ class Move(NamedTuple):
     to: tuple[Enum, ...]
 
 
-class IllegalMoveError(Exception):
+class UnknownMoveError(Exception):
     """No table has the move: a bug, never an answer to give."""
 
 
@@ -92,11 +92,11 @@ def step(now: Election, event: Event) -> Step:
             before = now.state
             move = ANYWHERE.get(kind) or PASSES.get((before, kind))
     if move is None:
-        raise IllegalMoveError(f"{event} while it {before.value}: {now}")
+        raise UnknownMoveError(f"{event} while it {before.value}: {now}")
     after, effects = move.act(now, event)
     reached = after.presence if isinstance(before, Presence) else after.state
     if reached not in move.to and move.to:
-        raise IllegalMoveError(f"{event} leads from {before.value} to {reached.value}")
+        raise UnknownMoveError(f"{event} leads from {before.value} to {reached.value}")
     after.validate()
     return after, effects
 
@@ -164,7 +164,7 @@ def on_registered(now: Election, event: Registered) -> Step:
     return look(after, LookDue()) if event.connected else (after, ())
 
 
-def on_expired(now: Election, event: SessionExpired) -> Step:
+def on_expired(now: Election, event: SessionEnded) -> Step:
     """The leadership is lost, and the controller is not known."""
     after, lost = _lose(now, "its ZooKeeper session has expired")
     after, known = _know(after, -1, None)
@@ -330,7 +330,7 @@ ANYWHERE: Mapping[type, Move] = MappingProxyType(
     {
         LookDue: Move(look, ()),
         Registered: Move(on_registered, ()),
-        SessionExpired: Move(on_expired, ()),
+        SessionEnded: Move(on_expired, ()),
         Resigned: Move(on_resigned, ()),
     }
 )

@@ -63,7 +63,7 @@ class PassState(Enum):
     WATCHES_ABSENCE = "watches absence"
     """There is no controller, and this broker does not stand: it hears of the next one."""
     READS_REGISTRATION = "reads registration"
-    """Where another broker, which is controller, is reached."""
+    """Another broker is controller; its registration says where it is reached."""
     STANDS = "stands"
 
 
@@ -131,7 +131,7 @@ class Registered:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionExpired:
+class SessionEnded:
     """The session has expired, and with it whatever it held."""
 
 
@@ -248,7 +248,7 @@ class SuspicionDue:
 
 
 Event = (
-    LookDue | Registered | SessionExpired | Resigned | AnswerFailed | EpochMissing | EpochUnreadable
+    LookDue | Registered | SessionEnded | Resigned | AnswerFailed | EpochMissing | EpochUnreadable
     | EpochFound | EpochWritten | ControllerMissing | ControllerUnreadable | ControllerFound
     | AbsenceWatched | RegistrationRead | ElectionWon | ConnectionEnded | Probed | ConnectionDue
     | SuspicionDue

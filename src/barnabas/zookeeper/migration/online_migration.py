@@ -49,7 +49,8 @@ class _OrdersOfMigration(OrdersListener):
         return self._migration.is_written(topic_id)
 
     def on_stale(self, epoch: int) -> None:
-        self._migration.on_stale(epoch)
+        why = f"a broker obeys a newer controller than epoch {epoch}"
+        self._migration._on(driver.EffectFailed(why))
 
 
 class OnlineMigration:
@@ -85,10 +86,6 @@ class OnlineMigration:
     def is_written(self, topic_id: Uuid) -> bool:
         """Whether the znodes have the topic; asked while no write is under way."""
         return self._writer is not None and topic_id in self._writer.layout.topic_names
-
-    def on_stale(self, epoch: int) -> None:
-        """A broker has refused an order."""
-        self._on(driver.EffectFailed(f"a broker obeys a newer controller than epoch {epoch}"))
 
     # -- the controller's duty -------------------------------------------------------------------
 

@@ -217,7 +217,7 @@ class ZookeeperNode:
             control,
             listeners[control],
             lambda: self.orders.controller_epoch,
-            self._follow_controller,
+            partial(_follow_controller, self),
         )
         if self.ensemble.migrates:
             self._enrolment = QuorumEnrolment(
@@ -227,7 +227,7 @@ class ZookeeperNode:
                 self.security,
                 self.channels,
                 lambda: self.election.is_kraft,
-                self._follow_controller,
+                partial(_follow_controller, self),
             )
         self.broker = self._make_broker(cluster_id, identities, listeners, image)
         self._make_controller(cluster_id)
@@ -401,13 +401,6 @@ class ZookeeperNode:
             of_zookeeper = broker.lifecycle.zookeeper.broker_epoch
             epoch = enrolment.broker_epoch if of_quorum else of_zookeeper
         return Incarnation(broker.node_id, epoch, broker.incarnation)
-
-    def _follow_controller(self) -> None:
-        """The controller has changed. Metadata responses name the controller only if it is a broker; for a
-        KRaft controller they name any broker."""
-        assert self.broker is not None
-        self.broker.names_controller = not self.election.is_kraft
-        self.broker.on_controller_change()
 
     def _controller(self) -> tuple[int, Endpoint] | Endpoint | None:
         if self._enrolment is not None and self.election.is_kraft:
@@ -596,3 +589,11 @@ def _known_topic_ids(broker: Broker) -> dict[str, Uuid]:
 def _no_features() -> Features:
     """No features: ZooKeeper clusters of Kafka 3.9 have none to finalize."""
     return Features({}, {}, -1)
+
+
+def _follow_controller(node: ZookeeperNode) -> None:
+    """The controller has changed. Metadata responses name the controller only if it is a broker; for a KRaft
+    controller they name any broker."""
+    assert node.broker is not None
+    node.broker.names_controller = not node.election.is_kraft
+    node.broker.on_controller_change()
