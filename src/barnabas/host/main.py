@@ -13,25 +13,28 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 
 from barnabas import limits
+from barnabas.config.coordination import QUORUM
 from barnabas.config.definition import ConfigError
 from barnabas.config.meta_properties import DirectoryError
 from barnabas.config.node import NodeConfig
 from barnabas.host.disk import HostDisk, sentence_of
 from barnabas.host.garbage_collector import GarbageCollector, keep_freed_memory
-from barnabas.host.loop import end_signals, new_loop
+from barnabas.host.loop import Loop, end_signals, new_loop
 from barnabas.host.loop_watchdog import LoopWatchdog
+from barnabas.host.ports import HostPorts
 from barnabas.host.process.end_request import EndRequest
-from barnabas.host.process.new_node import new_node, new_ports
 from barnabas.host.process.standard_streams import fill_standard_streams
 from barnabas.host.secrets.config_files import node_config
 from barnabas.host.structured_log import StructuredLog
 from barnabas.log.errors import CorruptLogError
 from barnabas.metadata.storage_format import format_node
+from barnabas.node.node import Node
 from barnabas.raft.core.election_state import QuorumStateError
 from barnabas.raft.storage.snapshot_files import CorruptSnapshotError
 
@@ -58,6 +61,34 @@ def load_config(path: str) -> NodeConfig:
         raise StartError(f"{path}: {error}") from error
     except ValueError as error:
         raise StartError(f"{path} is no properties file: {error}") from error
+
+
+class RunnableNode(Protocol):
+    """A node, whatever coordinates its cluster."""
+
+    def start(self) -> None: ...
+    def begin_shutdown(self, on_done: Callable[[], None]) -> None: ...
+
+    @property
+    def logs_closed(self) -> int: ...
+
+
+def new_ports(loop: Loop, journal: StructuredLog, config: NodeConfig) -> HostPorts:
+    """The ports of a node; those to ZooKeeper where its configuration asks for them."""
+    if config.coordination is QUORUM:
+        return HostPorts(loop, journal, config)
+    from barnabas.host.zookeeper.ports import ZookeeperPorts
+
+    return ZookeeperPorts(loop, journal, config)
+
+
+def new_node(config: NodeConfig, ports: HostPorts, journal: StructuredLog) -> RunnableNode:
+    """The node of `config`; not started yet."""
+    if config.coordination is QUORUM:
+        return Node(config, ports, journal.loggers)
+    from barnabas.zookeeper.door import new_node as new_zookeeper_node
+
+    return new_zookeeper_node(config, ports, journal.loggers)
 
 
 class NodeProcess:

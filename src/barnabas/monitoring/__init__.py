@@ -1,5 +1,5 @@
 """Metrics and health of a node, over HTTP.
 
 A node loads this package where `metrics.listeners` is set. :mod:`~barnabas.monitoring.table` names every
-metric, :mod:`~barnabas.monitoring.page` writes the text of a scrape, `sources/` counts, `http/` serves.
+metric, :mod:`~barnabas.monitoring.exposition` writes the text of a scrape, `sources/` counts, `http/` serves.
 """

@@ -12,17 +12,17 @@ from barnabas import __version__
 from barnabas.broker.broker import Broker
 from barnabas.config.node import NodeConfig
 from barnabas.controller.active.quorum_controller import QuorumController
+from barnabas.monitoring.exposition import (
+    OPEN_METRICS,
+    PROMETHEUS,
+    Exposition,
+    accepts_open_metrics,
+    labels_text,
+)
 from barnabas.monitoring.health import HealthCheck, readiness
 from barnabas.monitoring.http.listeners import KEY, parse_listeners
 from barnabas.monitoring.http.messages import JSON, HttpRequest, HttpResponse, Respond, Route
 from barnabas.monitoring.http.server import HttpServer
-from barnabas.monitoring.page import (
-    OPEN_METRICS,
-    PROMETHEUS,
-    Page,
-    accepts_open_metrics,
-    labels_text,
-)
 from barnabas.monitoring.scrape import Scrapes, Source
 from barnabas.monitoring.sources.counted import broker_source, controller_source, quorum_source
 from barnabas.monitoring.sources.replicas import ReplicaSource
@@ -105,7 +105,7 @@ class Monitoring:
         is_open = accepts_open_metrics(request.accept)
         kind = OPEN_METRICS if is_open else PROMETHEUS
 
-        def answer(page: Page) -> None:
+        def answer(page: Exposition) -> None:
             respond(HttpResponse(HTTPStatus.OK, kind, page.text(open_metrics=is_open)))
 
         self._scrapes.begin(answer)
@@ -138,7 +138,7 @@ class Monitoring:
         yield lambda page: quorum_source(node.quorum, clock.now_ms(), page)
         yield self._own_steps
 
-    def _own_steps(self, page: Page) -> Iterator[None]:
+    def _own_steps(self, page: Exposition) -> Iterator[None]:
         page.add("barnabas_build_info{version,node_id,cluster_id,roles}", 1, self._build)
         for check in self._checks():
             page.add(

@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from barnabas.limits import SLICE_MS
-from barnabas.monitoring.page import Page
+from barnabas.monitoring.exposition import Exposition
 from barnabas.monitoring.table import metrics
 
 if TYPE_CHECKING:
     from barnabas.ports import Ports
 
-Source = Callable[[Page], Iterator[None]]
+Source = Callable[[Exposition], Iterator[None]]
 """Adds its values to the page, in steps of some milliseconds at most."""
-OnPage = Callable[[Page], None]
+OnPage = Callable[[Exposition], None]
 SECONDS = "barnabas_scrape_seconds"
 
 
@@ -35,19 +35,19 @@ class Scrapes:
         """Call `on_page` with a page whose values are not older than this request."""
         self._waiting.append(on_page)
         if len(self._waiting) == 1:
-            page = Page(metrics())
+            page = Exposition(metrics())
             self._spent_ms = 0.0
             self._take_steps(page, self._steps(page))
 
     def close(self) -> None:
         self._closed = True
 
-    def _steps(self, page: Page) -> Iterator[None]:
+    def _steps(self, page: Exposition) -> Iterator[None]:
         for source in self._sources:
             yield from source(page)
         page.add(SECONDS, self._last_ms / 1000)
 
-    def _take_steps(self, page: Page, steps: Iterator[None]) -> None:
+    def _take_steps(self, page: Exposition, steps: Iterator[None]) -> None:
         if self._closed:
             return
         now_ms = self._ports.clock.now_ms

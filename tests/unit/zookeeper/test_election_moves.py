@@ -13,12 +13,12 @@ from barnabas.zookeeper.election.states import (
     ELECTION_RETRY_MS,
     MENDED_EPOCHS,
     Effect,
-    Election,
     Event,
     Leadership,
     PassState,
     Presence,
     Role,
+    ZnodeElection,
 )
 
 OWN, OTHER = Endpoint("n1", 9092), Endpoint("n2", 9092)
@@ -26,21 +26,23 @@ FIRST = (to.LookDue(), to.EpochFound(4, 7))
 """A pass until `/controller` is read."""
 
 
-def played(*events: Event, since: Election | None = None) -> tuple[Election, list[Effect]]:
+def played(
+    *events: Event, since: ZnodeElection | None = None
+) -> tuple[ZnodeElection, list[Effect]]:
     """The state after `events`, and the effects of the last one."""
-    now, effects = since or Election(1, OWN), list[Effect]()
+    now, effects = since or ZnodeElection(1, OWN), list[Effect]()
     for event in events:
         now, found = step(now, event)
         effects = list(found)
     return now, effects
 
 
-def elected() -> Election:
+def elected() -> ZnodeElection:
     registered = (to.Registered(connected=False), *FIRST)
     return played(*registered, to.ControllerMissing(), to.ElectionWon(8))[0]
 
 
-def other_is_controller() -> Election:
+def other_is_controller() -> ZnodeElection:
     found = to.ControllerFound(2, is_kraft=False, is_own=False)
     return played(*FIRST, found, to.RegistrationRead(2, OTHER, connected=True))[0]
 
@@ -49,13 +51,13 @@ def test_a_registered_broker_that_finds_no_controller_wins_the_next_epoch() -> N
     now, effects = played(to.Registered(connected=True))
     assert (now.role, effects) == (Role.CANDIDATE, [to.ReadEpoch()])
     now, effects = played(to.EpochFound(4, 7), to.ControllerMissing(), since=now)
-    assert (now.state, effects) == (PassState.STANDS, [to.Stand(Leadership(4, 7))])
+    assert (now.state, effects) == (PassState.CREATES_ZNODE, [to.Stand(Leadership(4, 7))])
     now, effects = played(to.ElectionWon(8), since=now)
     assert (now.role, now.leadership) == (Role.LEADER, Leadership(5, 8))
     assert [type(effect) for effect in effects] == [to.Forget, to.Announce, to.Win, to.ReadEpoch]
 
 
-def test_a_broker_that_is_not_registered_stands_for_nothing() -> None:
+def test_a_broker_that_is_not_registered_is_no_candidate() -> None:
     now, effects = played(*FIRST, to.ControllerMissing())
     assert (now.state, effects) == (PassState.WATCHES_ABSENCE, [to.WatchAbsence()])
     now, effects = played(to.AbsenceWatched(appeared=False), since=now)
@@ -76,7 +78,13 @@ def test_a_leadership_ends_with_its_session_its_znode_or_another_controller() ->
     leads = played(to.EpochFound(5, 8), since=elected())[0]
     other = to.ControllerFound(2, is_kraft=False, is_own=False)
     kraft = to.ControllerFound(100, is_kraft=True, is_own=False)
-    for event in (to.SessionEnded(), to.Resigned("why"), to.ControllerMissing(), other, kraft):
+    for event in (
+        to.SessionEnded(),
+        to.ControllerResigned("why"),
+        to.ControllerMissing(),
+        other,
+        kraft,
+    ):
         now, effects = played(event, since=leads)
         assert (now.leadership, now.role) == (None, Role.CANDIDATE)
         assert sum(isinstance(effect, to.Lose) for effect in effects) == 1
@@ -130,7 +138,7 @@ def test_a_late_answer_about_a_former_controller_changes_nothing() -> None:
 def test_a_pair_of_state_and_event_that_no_table_has_is_a_bug() -> None:
     for event in (to.ElectionWon(1), to.EpochFound(1, 1), to.ControllerMissing()):
         with pytest.raises(UnknownMoveError):
-            step(Election(1, OWN), event)
+            step(ZnodeElection(1, OWN), event)
 
 
 def test_each_state_of_a_pass_and_of_a_presence_has_a_row() -> None:

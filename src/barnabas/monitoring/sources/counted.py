@@ -8,7 +8,7 @@ from barnabas.broker.broker import Broker
 from barnabas.broker.metrics import count_steps as broker_steps
 from barnabas.controller.active.metrics import count_steps as controller_steps
 from barnabas.controller.active.quorum_controller import QuorumController
-from barnabas.monitoring.page import Page, labels_text
+from barnabas.monitoring.exposition import Exposition, labels_text
 from barnabas.raft.raft_node import RaftNode
 
 RAFT = "kafka.server:type=raft-metrics,name="
@@ -17,7 +17,7 @@ UNTOLD = ("current-vote-directory-id",)
 """Figures of the quorum that are no numbers."""
 
 
-def controller_source(controller: QuorumController, page: Page) -> Iterator[None]:
+def controller_source(controller: QuorumController, page: Exposition) -> Iterator[None]:
     """A controller that is not active counts its own image, as in Kafka."""
     counted: dict[str, int] = {}
     yield from controller_steps(controller, counted.update)
@@ -25,7 +25,7 @@ def controller_source(controller: QuorumController, page: Page) -> Iterator[None
         page.add_named(mbean, value)
 
 
-def broker_source(broker: Broker, known: Set[str], page: Page) -> Iterator[None]:
+def broker_source(broker: Broker, known: Set[str], page: Exposition) -> Iterator[None]:
     """`known` are MBeans that another source has given already: listeners of a node with both roles."""
     counted: dict[str, int] = {}
     yield from broker_steps(broker, counted.update)
@@ -34,7 +34,7 @@ def broker_source(broker: Broker, known: Set[str], page: Page) -> Iterator[None]
             page.add_named(mbean, value)
 
 
-def quorum_source(quorum: RaftNode, now_ms: float, page: Page) -> Iterator[None]:
+def quorum_source(quorum: RaftNode, now_ms: float, page: Exposition) -> Iterator[None]:
     for name, value in quorum.metrics.describe(now_ms).items():
         if name == STATE:
             page.add(

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from barnabas.broker.broker import Broker
 from barnabas.broker.controller_client.broker_lifecycle import LifecyclePhase
 from barnabas.broker.partitions.partition import Partition
-from barnabas.monitoring.page import Page, labels_text
+from barnabas.monitoring.exposition import Exposition, labels_text
 from barnabas.types import Uuid
 
 PARTITIONS_PER_SLICE = 250
@@ -91,7 +91,9 @@ class Slice:
 
     __slots__ = ("lines", "stamps", "sums")
 
-    def __init__(self, stamps: list[Stamp], rows: list[PartitionRow | None], page: Page) -> None:
+    def __init__(
+        self, stamps: list[Stamp], rows: list[PartitionRow | None], page: Exposition
+    ) -> None:
         """`rows` has None for a replica whose log directory failed."""
         self.stamps = stamps
         here = [row for row in rows if row is not None]
@@ -142,7 +144,7 @@ class ReplicaSource:
         self._labels: dict[tuple[Uuid, int], str] = {}
         self._slices: dict[int, Slice] = {}
 
-    def steps(self, page: Page) -> Iterator[None]:
+    def steps(self, page: Exposition) -> Iterator[None]:
         sums: Counter[str] = Counter()
         partitions = list(self._broker.replicas.by_id.items())
         if len(self._labels) > 2 * len(partitions):
@@ -193,7 +195,7 @@ class ReplicaSource:
             partition.min_isr,
         )
 
-    def _add_sums(self, page: Page, sums: Counter[str], count: int) -> None:
+    def _add_sums(self, page: Exposition, sums: Counter[str], count: int) -> None:
         broker = self._broker
         phase = getattr(broker.lifecycle, "phase", LifecyclePhase.RUNNING)
         page.add("kafka.server:type=KafkaServer,name=BrokerState", BROKER_STATES[phase])
@@ -217,7 +219,7 @@ class ReplicaSource:
                 labels = labels_text({"topic": topic.name})
                 page.add("kafka_topic_partitions{topic}", len(topic), labels)
 
-    def _add_directories(self, page: Page) -> None:
+    def _add_directories(self, page: Exposition) -> None:
         directories = self._broker.logs.directories
         offline = [directory for directory in directories if not directory.is_online]
         page.add("kafka.log:type=LogManager,name=OfflineLogDirectoryCount", len(offline))

@@ -24,7 +24,7 @@ from barnabas.wire.messages.api_versions_request import ApiVersionsRequest
 from barnabas.wire.schema import Message
 from barnabas.zookeeper.election import states as to
 from barnabas.zookeeper.election.moves import step
-from barnabas.zookeeper.election.states import ELECTION_RETRY_MS, Election, Event, Leadership
+from barnabas.zookeeper.election.states import ELECTION_RETRY_MS, Event, Leadership, ZnodeElection
 from barnabas.zookeeper.errors import MultiFailed, NoNode, ZooKeeperError
 from barnabas.zookeeper.layout.broker_znodes import BrokerZnode, broker_path
 from barnabas.zookeeper.layout.cluster_state_znodes import (
@@ -60,7 +60,7 @@ class ElectionListener(Protocol):
 
 
 class NoListener:
-    """A broker without the role: nobody hears of its elections."""
+    """A broker without the role: no listener hears of its elections."""
 
     def on_elected(self, leadership: Leadership) -> None:
         return
@@ -118,7 +118,7 @@ class ControllerElection:
         self._on_change = on_change
         self._role: ElectionListener = NoListener()
         self._unwatch: Callable[[], None] = lambda: None
-        self.now = Election(node_id, own_endpoint)
+        self.now = ZnodeElection(node_id, own_endpoint)
 
     def listen(self, role: ElectionListener) -> None:
         """Tell `role` of the elections of this broker. Call this before the first event."""
@@ -160,7 +160,7 @@ class ControllerElection:
     def resign(self, reason: str) -> None:
         """Give `/controller` up after a write that failed or whose outcome is unknown. The next controller,
         which may be this broker, begins with what is written."""
-        self._handle(to.Resigned(reason))
+        self._handle(to.ControllerResigned(reason))
 
     def _handle(self, event: Event) -> None:
         self.now, effects = step(self.now, event)
@@ -211,7 +211,7 @@ class ControllerElection:
                 self._role.on_elected(leadership)
             case to.Lose(reason):
                 self._role.on_lost(reason)
-            case to.Resign(reason):
+            case to.ResignController(reason):
                 self._ports.log("warning", "controller.resigning", reason=reason)
             case to.Forget():
                 self._unwatch()

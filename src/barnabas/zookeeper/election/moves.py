@@ -28,9 +28,9 @@ from barnabas.zookeeper.election.states import (
     ConnectLater,
     ControllerFound,
     ControllerMissing,
+    ControllerResigned,
     ControllerUnreadable,
     Effect,
-    Election,
     ElectionWon,
     EpochFound,
     EpochMissing,
@@ -55,8 +55,7 @@ from barnabas.zookeeper.election.states import (
     RegistrationRead,
     Remove,
     ReportGone,
-    Resign,
-    Resigned,
+    ResignController,
     Role,
     SessionEnded,
     Stand,
@@ -65,13 +64,14 @@ from barnabas.zookeeper.election.states import (
     Watch,
     WatchAbsence,
     Win,
+    ZnodeElection,
 )
 
 
 class Move(NamedTuple):
     """One row of a table. `act` says what is done, in its docstring's first sentence as well."""
 
-    act: Callable[[Election, Any], Step]
+    act: Callable[[ZnodeElection, Any], Step]
     to: tuple[Enum, ...]
 
 
@@ -79,7 +79,7 @@ class UnknownMoveError(Exception):
     """No table has the move: a bug, never an answer to give."""
 
 
-def step(now: Election, event: Event) -> Step:
+def step(now: ZnodeElection, event: Event) -> Step:
     """The next state, and what is to be done."""
     kind = type(event)
     match event:
@@ -104,11 +104,11 @@ def step(now: Election, event: Event) -> Step:
 # -- parts of moves ----------------------------------------------------------------------------------
 
 
-def _read(now: Election) -> Step:
+def _read(now: ZnodeElection) -> Step:
     return replace(now, state=PassState.READS_EPOCH), (ReadEpoch(),)
 
 
-def _end(now: Election, *effects: Effect, again: bool) -> Step:
+def _end(now: ZnodeElection, *effects: Effect, again: bool) -> Step:
     """The pass ends; the next one begins at once where `/controller` has changed meanwhile."""
     if now.looks_again:
         after, begun = _read(replace(now, looks_again=False))
@@ -117,19 +117,19 @@ def _end(now: Election, *effects: Effect, again: bool) -> Step:
     return replace(now, state=PassState.IDLE), (*effects, *later)
 
 
-def _lose(now: Election, reason: str) -> tuple[Election, tuple[Effect, ...]]:
+def _lose(now: ZnodeElection, reason: str) -> tuple[ZnodeElection, tuple[Effect, ...]]:
     if now.leadership is None:
         return now, ()
     return replace(now, role=Role.CANDIDATE, leadership=None), (Lose(reason),)
 
 
-def _win(now: Election, leadership: Leadership) -> tuple[Election, tuple[Effect, ...]]:
+def _win(now: ZnodeElection, leadership: Leadership) -> tuple[ZnodeElection, tuple[Effect, ...]]:
     return replace(now, role=Role.LEADER, leadership=leadership), (Win(leadership),)
 
 
 def _know(
-    now: Election, controller: int, endpoint: Endpoint | None
-) -> tuple[Election, tuple[Effect, ...]]:
+    now: ZnodeElection, controller: int, endpoint: Endpoint | None
+) -> tuple[ZnodeElection, tuple[Effect, ...]]:
     """The controller is `controller`, which is reached at `endpoint`."""
     if (controller, endpoint) == (now.controller_id, now.endpoint):
         return now, ()
@@ -147,7 +147,7 @@ def _know(
     return after, effects
 
 
-def _probe(now: Election) -> Step:
+def _probe(now: ZnodeElection) -> Step:
     assert now.endpoint is not None
     probe = Probe(now.endpoint, now.watch, now.epoch_version)
     return replace(now, presence=Presence.PROBED), (probe,)
@@ -156,31 +156,31 @@ def _probe(now: Election) -> Step:
 # -- in every state ----------------------------------------------------------------------------------
 
 
-def on_registered(now: Election, event: Registered) -> Step:
-    """The broker stands from now on, and looks where the session is connected."""
+def on_registered(now: ZnodeElection, event: Registered) -> Step:
+    """The broker is a candidate from now on, and looks where the session is connected."""
     if now.role is not Role.OBSERVER:
         return now, ()
     after = replace(now, role=Role.CANDIDATE)
     return look(after, LookDue()) if event.connected else (after, ())
 
 
-def on_expired(now: Election, event: SessionEnded) -> Step:
+def on_expired(now: ZnodeElection, event: SessionEnded) -> Step:
     """The leadership is lost, and the controller is not known."""
     after, lost = _lose(now, "its ZooKeeper session has expired")
     after, known = _know(after, -1, None)
     return after, (*lost, *known)
 
 
-def on_resigned(now: Election, event: Resigned) -> Step:
+def on_resigned(now: ZnodeElection, event: ControllerResigned) -> Step:
     """The leadership is lost, and the znode is removed. The next controller begins with what is written."""
     held = now.leadership
     if held is None:
         return now, ()
     after, lost = _lose(now, event.reason)
-    return after, (Resign(event.reason), *lost, Remove(held.version))
+    return after, (ResignController(event.reason), *lost, Remove(held.version))
 
 
-def look(now: Election, event: LookDue) -> Step:
+def look(now: ZnodeElection, event: LookDue) -> Step:
     """A pass begins, now or after the one that is under way."""
     if now.state is PassState.IDLE:
         return _read(now)
@@ -190,17 +190,17 @@ def look(now: Election, event: LookDue) -> Step:
 # -- a pass ------------------------------------------------------------------------------------------
 
 
-def on_failed(now: Election, event: AnswerFailed) -> Step:
+def on_failed(now: ZnodeElection, event: AnswerFailed) -> Step:
     """The pass ends without an answer."""
     return _end(now, again=event.again)
 
 
-def on_epoch_missing(now: Election, event: EpochMissing) -> Step:
+def on_epoch_missing(now: ZnodeElection, event: EpochMissing) -> Step:
     """The first epoch of the cluster is written."""
     return replace(now, state=PassState.WRITES_EPOCH), (MakeEpoch(),)
 
 
-def on_epoch_unreadable(now: Election, event: EpochUnreadable) -> Step:
+def on_epoch_unreadable(now: ZnodeElection, event: EpochUnreadable) -> Step:
     """A broker that has obeyed a controller writes an epoch later than any that it may not have heard of.
     Every other one looks again, until a broker has."""
     if now.role is not Role.OBSERVER and event.known >= 0:
@@ -210,38 +210,38 @@ def on_epoch_unreadable(now: Election, event: EpochUnreadable) -> Step:
     return after, (*effects, LookLater(MENDED_LOOK_MS))
 
 
-def on_epoch_written(now: Election, event: EpochWritten) -> Step:
+def on_epoch_written(now: ZnodeElection, event: EpochWritten) -> Step:
     """The pass ends, and another one reads what is written."""
     return _end(now, again=True)
 
 
-def on_epoch_found(now: Election, event: EpochFound) -> Step:
+def on_epoch_found(now: ZnodeElection, event: EpochFound) -> Step:
     """The controller of the epoch is read."""
     found = Leadership(event.epoch, event.version)
     return replace(now, state=PassState.READS_CONTROLLER, found=found), (ReadController(),)
 
 
-def on_controller_failed(now: Election, event: AnswerFailed) -> Step:
+def on_controller_failed(now: ZnodeElection, event: AnswerFailed) -> Step:
     """The pass ends with the epoch alone."""
     return _end(replace(now, epoch_version=now.found.version), again=event.again)
 
 
-def on_controller_unreadable(now: Election, event: ControllerUnreadable) -> Step:
+def on_controller_unreadable(now: ZnodeElection, event: ControllerUnreadable) -> Step:
     """The pass ends: the next change of the znode begins another one."""
     return _end(replace(now, epoch_version=now.found.version), again=False)
 
 
-def on_controller_missing(now: Election, event: ControllerMissing) -> Step:
-    """Nobody is controller. A registered broker stands, and another one hears of the next controller."""
+def on_controller_missing(now: ZnodeElection, event: ControllerMissing) -> Step:
+    """No broker is controller. A registered broker is a candidate, another one hears of the next."""
     after, lost = _lose(now, "its znode is gone")
     after = replace(after, epoch_version=now.found.version, is_kraft=False)
     after, known = _know(after, -1, None)
     if after.role is Role.OBSERVER:
         return replace(after, state=PassState.WATCHES_ABSENCE), (*lost, *known, WatchAbsence())
-    return replace(after, state=PassState.STANDS), (*lost, *known, Stand(now.found))
+    return replace(after, state=PassState.CREATES_ZNODE), (*lost, *known, Stand(now.found))
 
 
-def on_controller_found(now: Election, event: ControllerFound) -> Step:
+def on_controller_found(now: ZnodeElection, event: ControllerFound) -> Step:
     """The controller is this broker, another one whose address is read, or a KRaft controller, under which
     brokers elect none."""
     now = replace(now, epoch_version=now.found.version)
@@ -257,14 +257,14 @@ def on_controller_found(now: Election, event: ControllerFound) -> Step:
     return _end(after, *lost, again=False)
 
 
-def _on_kraft(now: Election, controller: int) -> Step:
+def _on_kraft(now: ZnodeElection, controller: int) -> Step:
     after, lost = _lose(now, f"KRaft controller {controller} has taken over")
     after, known = _know(replace(after, is_kraft=True), controller, None)
     told = () if now.is_kraft else (AnnounceKraft(),)
     return _end(after, *lost, *known, *told, again=False)
 
 
-def _on_own(now: Election, controller: int) -> Step:
+def _on_own(now: ZnodeElection, controller: int) -> Step:
     """The answer to the election was lost, or a later epoch is this broker's as well."""
     after, known = _know(now, controller, now.own_endpoint)
     lost: Sequence[Effect] = ()
@@ -275,18 +275,18 @@ def _on_own(now: Election, controller: int) -> Step:
     return _end(after, *known, *lost, *won, again=False)
 
 
-def on_absence_watched(now: Election, event: AbsenceWatched) -> Step:
+def on_absence_watched(now: ZnodeElection, event: AbsenceWatched) -> Step:
     """The pass ends; another one follows where the znode has been made meanwhile."""
     return _end(now, again=event.appeared)
 
 
-def on_registration(now: Election, event: RegistrationRead) -> Step:
+def on_registration(now: ZnodeElection, event: RegistrationRead) -> Step:
     """The broker is known as controller. Where it has no address, another pass follows."""
     after, known = _know(now, event.controller, event.endpoint)
     return _end(after, *known, again=event.endpoint is None and event.connected)
 
 
-def on_won(now: Election, event: ElectionWon) -> Step:
+def on_won(now: ZnodeElection, event: ElectionWon) -> Step:
     """This broker is controller. Another pass watches its znode."""
     leadership = Leadership(now.found.epoch + 1, event.version)
     after, known = _know(replace(now, epoch_version=event.version), now.node_id, now.own_endpoint)
@@ -298,17 +298,17 @@ def on_won(now: Election, event: ElectionWon) -> Step:
 # -- the process of another controller -----------------------------------------------------------------
 
 
-def on_connection_ended(now: Election, event: ConnectionEnded | SuspicionDue) -> Step:
+def on_connection_ended(now: ZnodeElection, event: ConnectionEnded | SuspicionDue) -> Step:
     """The controller's listener is asked whether it takes connections."""
     return _probe(now)
 
 
-def stay(now: Election, event: object) -> Step:
+def stay(now: ZnodeElection, event: object) -> Step:
     """Nothing changes: it is being found out already."""
     return now, ()
 
 
-def on_probed(now: Election, event: Probed) -> Step:
+def on_probed(now: ZnodeElection, event: Probed) -> Step:
     """A controller that lives is connected to again. The znode of one that is gone is removed, unless a later
     epoch has begun."""
     assert now.endpoint is not None
@@ -318,7 +318,7 @@ def on_probed(now: Election, event: Probed) -> Step:
     return replace(now, presence=Presence.REMOVED), (gone, Remove(event.version, event.watch))
 
 
-def on_connection_due(now: Election, event: ConnectionDue) -> Step:
+def on_connection_due(now: ZnodeElection, event: ConnectionDue) -> Step:
     """A connection to the controller is kept."""
     assert now.endpoint is not None
     return now, (Connect(now.endpoint, now.watch),)
@@ -331,7 +331,7 @@ ANYWHERE: Mapping[type, Move] = MappingProxyType(
         LookDue: Move(look, ()),
         Registered: Move(on_registered, ()),
         SessionEnded: Move(on_expired, ()),
-        Resigned: Move(on_resigned, ()),
+        ControllerResigned: Move(on_resigned, ()),
     }
 )
 PASSES: Mapping[tuple[Enum, type], Move] = MappingProxyType(
@@ -344,7 +344,7 @@ PASSES: Mapping[tuple[Enum, type], Move] = MappingProxyType(
         (PassState.READS_EPOCH, AnswerFailed): Move(on_failed, _ENDS),
         (PassState.WRITES_EPOCH, EpochWritten): Move(on_epoch_written, _ENDS),
         (PassState.READS_CONTROLLER, ControllerMissing): Move(
-            on_controller_missing, (PassState.STANDS, PassState.WATCHES_ABSENCE)
+            on_controller_missing, (PassState.CREATES_ZNODE, PassState.WATCHES_ABSENCE)
         ),
         (PassState.READS_CONTROLLER, ControllerFound): Move(
             on_controller_found, (PassState.READS_REGISTRATION, *_ENDS)
@@ -353,8 +353,8 @@ PASSES: Mapping[tuple[Enum, type], Move] = MappingProxyType(
         (PassState.READS_CONTROLLER, AnswerFailed): Move(on_controller_failed, _ENDS),
         (PassState.WATCHES_ABSENCE, AbsenceWatched): Move(on_absence_watched, _ENDS),
         (PassState.READS_REGISTRATION, RegistrationRead): Move(on_registration, _ENDS),
-        (PassState.STANDS, ElectionWon): Move(on_won, (PassState.READS_EPOCH,)),
-        (PassState.STANDS, AnswerFailed): Move(on_failed, _ENDS),
+        (PassState.CREATES_ZNODE, ElectionWon): Move(on_won, (PassState.READS_EPOCH,)),
+        (PassState.CREATES_ZNODE, AnswerFailed): Move(on_failed, _ENDS),
     }
 )
 _CONNECTED, _PROBED, _REMOVED = Presence.CONNECTED, Presence.PROBED, Presence.REMOVED

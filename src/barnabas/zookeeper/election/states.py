@@ -1,8 +1,8 @@
 """Who is controller, as one broker sees it: a pure state machine of named states.
 
-`moves.step(now, event)` gives the next `Election` and the effects that the host performs, in order. A look at
-the znodes is a pass of questions, one at a time, each answered by one event (`PassState`). While another
-broker is controller, its connection and its process are watched (`Presence`).
+`moves.step(now, event)` gives the next `ZnodeElection` and the effects that the host performs, in order. A
+look at the znodes is a pass of questions, one at a time, each answered by one event (`PassState`). While
+another broker is controller, its connection and its process are watched (`Presence`).
 
 A broker that finds no `/controller` makes it and raises `/controller_epoch` in one multi-operation: one of
 them wins. A change of `/controller` during a pass begins another pass after it.
@@ -64,7 +64,7 @@ class PassState(Enum):
     """There is no controller, and this broker does not stand: it hears of the next one."""
     READS_REGISTRATION = "reads registration"
     """Another broker is controller; its registration says where it is reached."""
-    STANDS = "stands"
+    CREATES_ZNODE = "creates znode"
 
 
 class Presence(Enum):
@@ -81,7 +81,7 @@ class Presence(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Election:
+class ZnodeElection:
     """The state of one broker."""
 
     node_id: int
@@ -136,7 +136,7 @@ class SessionEnded:
 
 
 @dataclass(frozen=True, slots=True)
-class Resigned:
+class ControllerResigned:
     """A write failed, or its outcome is not known: this broker gives up `/controller`."""
 
     reason: str
@@ -248,7 +248,7 @@ class SuspicionDue:
 
 
 Event = (
-    LookDue | Registered | SessionEnded | Resigned | AnswerFailed | EpochMissing | EpochUnreadable
+    LookDue | Registered | SessionEnded | ControllerResigned | AnswerFailed | EpochMissing | EpochUnreadable
     | EpochFound | EpochWritten | ControllerMissing | ControllerUnreadable | ControllerFound
     | AbsenceWatched | RegistrationRead | ElectionWon | ConnectionEnded | Probed | ConnectionDue
     | SuspicionDue
@@ -322,7 +322,7 @@ class Lose:
 
 
 @dataclass(frozen=True, slots=True)
-class Resign:
+class ResignController:
     """Say that this broker gives `/controller` up."""
 
     reason: str
@@ -397,8 +397,8 @@ class ReportGone:
 
 Effect = (
     ReadEpoch | MakeEpoch | MendEpoch | ReadController | WatchAbsence | ReadRegistration | Stand | LookLater
-    | Win | Lose | Resign | Remove | Forget | Announce | AnnounceKraft | Watch | Connect | ConnectLater
-    | Probe | ReportGone
+    | Win | Lose | ResignController | Remove | Forget | Announce | AnnounceKraft | Watch | Connect
+    | ConnectLater | Probe | ReportGone
 )  # fmt: skip
 
-Step = tuple[Election, Sequence[Effect]]
+Step = tuple[ZnodeElection, Sequence[Effect]]

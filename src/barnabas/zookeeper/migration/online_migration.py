@@ -42,15 +42,18 @@ REASON = "the metadata of a ZooKeeper cluster"
 
 
 class _OrdersOfMigration(OrdersListener):
-    def __init__(self, migration: OnlineMigration) -> None:
+    def __init__(
+        self, migration: OnlineMigration, on_event: Callable[[driver.EffectFailed], None]
+    ) -> None:
         self._migration = migration
+        self._on_event = on_event
 
     def is_written(self, topic_id: Uuid) -> bool:
         return self._migration.is_written(topic_id)
 
     def on_stale(self, epoch: int) -> None:
         why = f"a broker obeys a newer controller than epoch {epoch}"
-        self._migration._on(driver.EffectFailed(why))
+        self._on_event(driver.EffectFailed(why))
 
 
 class OnlineMigration:
@@ -81,7 +84,7 @@ class OnlineMigration:
         self._moved = ImageChanges()
         self._under_way = False
         self._random_bytes = ports.rng("zookeeper.topic_ids").randbytes
-        orders.listen(_OrdersOfMigration(self))
+        orders.listen(_OrdersOfMigration(self, self._on))
 
     def is_written(self, topic_id: Uuid) -> bool:
         """Whether the znodes have the topic; asked while no write is under way."""

@@ -6,8 +6,8 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families as prometheus
 
+from barnabas.monitoring.exposition import Exposition, labels_text
 from barnabas.monitoring.metric import Metric, MetricType, by_mbean, prometheus_name
-from barnabas.monitoring.page import Page, labels_text
 from barnabas.monitoring.table import metrics
 
 HOSTILE = 'a"b\\c\nd\u2028e'
@@ -56,7 +56,7 @@ def test_every_metric_of_a_name_has_one_type_and_is_said_once() -> None:
     assert len(series) == len(metrics())
 
 
-def page() -> Page:
+def page() -> Exposition:
     table = by_mbean(
         [
             Metric("a.b:type=T,name=Gauge,topic=*", MetricType.GAUGE, 'says "yes"\\no', ""),
@@ -64,7 +64,7 @@ def page() -> Page:
             Metric("a.b:type=T,name=Silent", MetricType.GAUGE, "has no value", ""),
         ]
     )
-    found = Page(table)
+    found = Exposition(table)
     found.add("a.b:type=T,name=Gauge,topic=*", 1.5, labels_text({"topic": HOSTILE}))
     found.add_named("a.b:type=T,name=Gauge,topic=plain", -2)
     found.add("a.b:type=T,name=EventsPerSec:Count", 7)

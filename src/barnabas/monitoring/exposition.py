@@ -30,7 +30,7 @@ def accepts_open_metrics(accept: str) -> bool:
     return "application/openmetrics-text" in accept
 
 
-class Page:
+class Exposition:
     """Values by metric, and the page that they make."""
 
     def __init__(self, metrics: Mapping[str, Metric]) -> None:
