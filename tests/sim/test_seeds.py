@@ -59,6 +59,7 @@ def test_seeds_pass_where_transactions_begin_at_once() -> None:
     printed = simulate("--eager", "--from", "140001", "--seeds", str(EAGER))
     for happened in (
         "transactions aborted at once", "producers near their last epoch", "markers delivered once more",
+        "transactions left at once", "connections stalled",
     ):  # fmt: skip
         assert re.search(rf"{happened} +[1-9]", printed)
 

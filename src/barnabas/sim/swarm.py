@@ -34,7 +34,7 @@ from barnabas.sim.workload import (
     api_versions,
 )
 from barnabas.sim.workload.administration import NOT_OLD
-from barnabas.sim.workload.eager_transactions import EagerPlan
+from barnabas.sim.workload.eager_transactions import EagerPlan, StallPlan
 from barnabas.sim.workload.guests import GuestsPlan
 from barnabas.sim.workload.operator import HABITS
 from barnabas.sim.workload.prepared import PreparerPlan
@@ -45,6 +45,8 @@ RngOf = Callable[[str], Rng]
 
 BRIEF_OFFSETS = "offsets.retention.minutes"
 PRODUCERS_EXPIRE = "producer.id.expiration.ms"
+CHANGES_LEVEL = "changes transactions"
+"""The habit of an operator that raises and lowers transaction.version."""
 SETTINGS: Mapping[str, Sequence[str | None]] = {
     "controller.quorum.append.linger.ms": (None, None, "0", "5"),
     "controller.quorum.election.backoff.max.ms": (None, None, "100"),
@@ -174,12 +176,10 @@ def draw(
     interval = rng_of("interval").choice([250.0, 500.0, 1000.0, 2000.0])
     topology = draw_topology(rng_of, nodes)
     workload = draw_workload(rng_of, interval)
+    if eager:
+        topology, workload = _with_eager_clients(rng_of, topology, workload)
     if topology.first_level < NOT_OLD:
         workload = replace(workload, operators=(*workload.operators, *_upgraders(rng_of)))
-    if eager:  # nothing but its own end ends a transaction, and nothing but that a producer's state
-        kept = {key: value for key, value in topology.settings.items() if key != PRODUCERS_EXPIRE}
-        topology = replace(topology, settings=kept)
-        workload = replace(workload, eager=_eager(rng_of))
     if secured:
         topology, workload = secure(rng_of, topology, workload)
     return Swarm(
@@ -418,6 +418,40 @@ def _processors(rng_of: RngOf, pause: float) -> list[ProcessorPlan]:
     ]
 
 
+def _with_eager_clients(
+    rng_of: RngOf, topology: Topology, workload: WorkloadPlan
+) -> tuple[Topology, WorkloadPlan]:
+    """The same cluster with clients that begin each transaction at once, most often at transaction.version 2
+    from beginning to end."""
+    settings = _eager_settings(rng_of, topology.settings)
+    if _pick(rng_of, "eager at one level", True, True, True, False):
+        features = {name: to for name, to in topology.features.items() if name != METADATA_VERSION}
+        topology = replace(topology, features=features)
+        operators = tuple(
+            (name, {habit: weights[habit] for habit in weights if habit != CHANGES_LEVEL}, rest_ms)
+            for name, weights, rest_ms in workload.operators
+        )
+        workload = replace(workload, operators=operators)
+    return (
+        replace(topology, settings=settings),
+        replace(workload, eager=_eager(rng_of), stalls=_stalls(rng_of)),
+    )
+
+
+def _eager_settings(rng_of: RngOf, settings: Mapping[str, str]) -> dict[str, str]:
+    """Nothing but its own end ends a transaction, and nothing but that ends a producer's state. Leaders wait
+    for the end of the transaction before for different times."""
+    found = {key: value for key, value in settings.items() if key != PRODUCERS_EXPIRE}
+    for key, *choices in (
+        ("add.partitions.to.txn.retry.backoff.ms", None, None, "1", "5"),
+        ("add.partitions.to.txn.retry.backoff.max.ms", None, "0", "0", "10"),
+    ):
+        value = _pick(rng_of, f"eager {key}", *choices)
+        if value is not None:
+            found[str(key)] = value
+    return found
+
+
 def _eager(rng_of: RngOf) -> tuple[EagerPlan, ...]:
     """Those that begin each transaction at once; each has a transactional id of its own."""
     partitions = _pick(rng_of, "ledger partitions", 1, 2, 3)
@@ -430,11 +464,20 @@ def _eager(rng_of: RngOf) -> tuple[EagerPlan, ...]:
             pause_ms=20.0,
             records=_pick(rng_of, "records at once", 1, 3, 6),
             aborts=_pick(rng_of, "aborts at once", 0.2, 0.5),
-            with_offsets=lasts and _pick(rng_of, "offsets at once", True, False),
+            with_offsets=lasts and _pick(rng_of, "offsets at once", True, False, False),
             epochs_left=_pick(rng_of, f"epochs left {index}", None, 1, 4, 12),
+            turns=_pick(rng_of, f"turns {index}", 5, 20, 1_000_000),
+            leaves=_pick(rng_of, f"leaves at once {index}", 0.0, 0.05, 0.3),
         )
         for index in range(2)
     )
+
+
+def _stalls(rng_of: RngOf) -> StallPlan | None:
+    every_ms = _pick(rng_of, "connections stall", None, 1.0, 1.0, 3.0)
+    if every_ms is None:
+        return None
+    return StallPlan(every_ms, longest_ms=_pick(rng_of, "stalls last", 10.0, 40.0))
 
 
 def _preparers(rng_of: RngOf, pause: float) -> list[PreparerPlan]:

@@ -9,7 +9,7 @@ from barnabas.broker.transaction.markers import Markers
 from barnabas.broker.transaction.partition_verifier import CoordinatorVerifier
 from barnabas.group.offset_table import OffsetTable
 from barnabas.log.partition.partition_log import PartitionLog
-from barnabas.log.state.producer_state import ProducerStates, Verification
+from barnabas.log.state.producer_state import TRUSTED, ProducerStates, Verification
 from barnabas.sim.run import Plan
 from barnabas.transaction import ending as endings
 from barnabas.transaction import machine, transaction
@@ -17,7 +17,7 @@ from barnabas.transaction.machine import TransactionMachine
 from barnabas.transaction.outcome import Outcome, SendMarkers
 from barnabas.transaction.overdue import OpenTransactions
 from barnabas.transaction.states import TransactionState
-from barnabas.wire.errors import ErrorCode
+from barnabas.wire.errors import ErrorCode, KafkaError
 from tests.sim.mutants.planting import Mutant, Patch
 
 
@@ -221,6 +221,51 @@ def questions_voided_by_any_marker() -> list[Patch]:
     return [(Verification, "is_voided_by", lambda self, header: True)]
 
 
+def questions_kept_behind_their_marker() -> list[Patch]:
+    """No marker voids a question, and no epoch is too low for a batch."""
+    honest = ProducerStates.check
+
+    def lenient(self: ProducerStates, header: Any, verification: Any = TRUSTED) -> Any:
+        entry = self.entries.get(header.producer_id)
+        if entry is None or header.producer_epoch >= entry.epoch:
+            return honest(self, header, verification)
+        return None
+
+    keeps = (Verification, "is_voided_by", lambda self, header: not header.is_control)
+    return [keeps, (ProducerStates, "check", lenient)]
+
+
+def ends_refused_while_ending() -> list[Patch]:
+    """EndTxn with the next epoch is refused while the markers of the transaction before are on their way."""
+    honest = endings.decide_end
+
+    def by_epoch(now: Any, wish: Any, wall_ms: int) -> Any:
+        if now.is_ending and now.producer_epoch != wish.producer_epoch + 1:
+            raise KafkaError(ErrorCode.PRODUCER_FENCED, "planted")
+        return honest(now, wish, wall_ms)
+
+    return [(machine, "decide_end", by_epoch)]
+
+
+def ids_compared_while_ending() -> list[Patch]:
+    """A producer's next id is unknown while the markers of its last epoch are on their way."""
+    honest = TransactionMachine.add_partitions
+
+    def by_id(
+        self: TransactionMachine,
+        transactional_id: str,
+        producer_id: int,
+        *arguments: Any,
+        **named: Any,
+    ) -> Outcome:
+        known = self.ids.get(transactional_id)
+        if known is not None and known.producer_id != producer_id:
+            return Outcome(reply=KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "planted"))
+        return honest(self, transactional_id, producer_id, *arguments, **named)
+
+    return [(TransactionMachine, "add_partitions", by_id)]
+
+
 def late_markers_end_the_next_transaction() -> list[Patch]:
     """A marker that is delivered once more ends the transaction that is open by then."""
     honest = ProducerStates.check_marker
@@ -261,6 +306,12 @@ MUTANTS = (
     Mutant("open-forgotten", "a snapshot of producers forgets open transactions", open_ones_forgotten),
     Mutant("question-voided", "the marker of a transaction voids the question about the next one",
            questions_voided_by_any_marker, EAGER),
+    Mutant("end-refused", "EndTxn with the next epoch is refused while the markers are on their way",
+           ends_refused_while_ending, EAGER),
+    Mutant("next-id-refused", "a producer's next id is refused while the markers are on their way",
+           ids_compared_while_ending, EAGER),
     Mutant("late-marker-ends", "a marker that comes once more ends the next transaction",
            late_markers_end_the_next_transaction, EAGER),
+    Mutant("question-kept", "a batch is taken behind the marker of its transaction",
+           questions_kept_behind_their_marker, EAGER),
 )  # fmt: skip

@@ -3,8 +3,10 @@
 The coordinator has answered then, and the partitions do not have the markers yet (KIP-890): the next
 transaction's first writes and its end arrive while the one before is being ended. Each client has a
 transactional id of its own and no time-out, so that nothing may fence it: any error that says so is a
-violation. The epochs of some of them begin near the end, where the producer id changes. A postman delivers
-markers once more, later, as a connection that was given up may do.
+violation. The epochs of some of them are near the end every few transactions, where the producer id changes.
+Some leave a transaction whose first batch is not answered yet, and their next producer ends it while the
+partition's leader waits for the coordinator's answer. A postman delivers markers once more, later, as a
+connection that was given up may do.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from barnabas.sim.workload.transactions import Processor, ProcessorPlan, stable_
 from barnabas.transaction.machine import TransactionMachine, record_of
 from barnabas.transaction.outcome import Outcome, SendMarkers
 from barnabas.transaction.states import AT_REST
-from barnabas.transaction.transaction import BUMPS_EPOCH_SINCE, CLIENT_EPOCH_MAX
+from barnabas.transaction.transaction import BUMPS_EPOCH_SINCE, CLIENT_EPOCH_MAX, Transaction
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.write_txn_markers_request import (
@@ -53,7 +55,18 @@ class EagerPlan(ProcessorPlan):
     """How one of them works."""
 
     epochs_left: int | None = None
-    """How many epochs its producer id has left at the beginning; None leaves the first one."""
+    """How many epochs a producer's id has left at its beginning; None leaves the first one."""
+    turns: int = 1_000_000
+    """The transactions of one producer, at most."""
+
+
+@dataclass(frozen=True)
+class StallPlan:
+    """How connections between brokers stall."""
+
+    every_ms: float
+    """The time between two of them, on the average."""
+    longest_ms: float
 
 
 class EagerProcessor(Processor):
@@ -63,7 +76,7 @@ class EagerProcessor(Processor):
 
     def __init__(self, workload: Workload, plan: EagerPlan) -> None:
         super().__init__(workload, plan)
-        self._epochs_left = plan.epochs_left
+        self._turns_rng = workload.cluster.world.rng(f"{plan.name} turns")
 
     def _new_client(self) -> Client:
         return self.workload.cluster.client(self.name, NEWEST)
@@ -83,7 +96,9 @@ class EagerProcessor(Processor):
                 await producer.init()
                 if self._move_epoch():
                     await producer.init()
-                await self._follow(producer)
+                if await self._follow(producer):
+                    self.client.tasks.start(self._give_up(producer))
+                    continue
             except (ChannelError, KafkaError) as error:
                 self._judge(error)
             await self._give_up(producer)
@@ -103,24 +118,46 @@ class EagerProcessor(Processor):
                 await producer.close()
                 return
 
-    async def _follow(self, producer: TransactionalProducer) -> None:
-        """One transaction after the other."""
+    async def _follow(self, producer: TransactionalProducer) -> bool:
+        """One transaction after the other. Returns whether the next producer follows at once, after the turns
+        of this one or because it left a transaction open."""
         position = 0
         if self.plan.with_offsets:
             position = await stable_offset(self.client, self.plan.transactional_id)
+        turns = self._turns_rng.randrange(1, self.plan.turns + 1)
         while not self.workload.stopped:
+            if turns == 0:
+                return True
+            turns -= 1
             attempt: Attempt | None = None
             try:
                 attempt = await self._write(producer, position)
+                if self._turns_rng.random() < self.plan.leaves:
+                    await self._leave()
+                    return True
                 await self._pause()
             except (ChannelError, KafkaError) as error:
                 self._judge(error)
             if attempt is None or self.rng.random() < self.plan.aborts:
+                await self._hesitate()
                 await producer.abort()
                 self.workload.cluster.world.totals["transactions aborted at once"] += 1
             else:
                 await self._commit(producer, attempt)
                 position = attempt.behind
+        return False
+
+    async def _leave(self) -> None:
+        """Wait until the leader has asked the coordinator, perhaps, and not until it has the answer."""
+        longest_ms = self._turns_rng.choice([3.0, 10.0, 40.0])
+        self.workload.cluster.world.totals["transactions left at once"] += 1
+        await self.client.tasks.sleep(self._turns_rng.uniform(0, longest_ms))
+
+    async def _hesitate(self) -> None:
+        """Abort at once, or when the first batches have been refused, perhaps, and wait to be sent again."""
+        if self._turns_rng.random() < 0.7:
+            longest_ms = self._turns_rng.choice([6.0, 30.0])
+            await self.client.tasks.sleep(self._turns_rng.uniform(0, longest_ms))
 
     async def _pause(self) -> None:
         if self.rng.random() < 0.2:
@@ -136,28 +173,69 @@ class EagerProcessor(Processor):
 
     def _move_epoch(self) -> bool:
         """Many transactions later: the coordinator has one of the last epochs. Returns whether it could be
-        done; it is done once."""
-        if self._epochs_left is None:
+        done."""
+        if self.plan.epochs_left is None:
             return False
-        epoch, name = CLIENT_EPOCH_MAX - self._epochs_left, self.plan.transactional_id
+        epoch, name = CLIENT_EPOCH_MAX - self.plan.epochs_left, self.plan.transactional_id
         for node in self.workload.cluster.up():
             coordinators = node.broker and node.broker.transactions.coordinators
             for shard in coordinators.shards.values() if coordinators else ():
                 known = shard.machine.ids.get(name) if shard.active else None
-                if coordinators and known is not None and known.state in AT_REST:
+                if coordinators and known is not None and _may_move(known, epoch):
                     level = node.broker.transactions.level() if node.broker else 0
                     record = record_of(level, name, known._replace(producer_epoch=epoch))
                     moved = Outcome([record])
                     coordinators.write(name, partial(_decided, moved))
-                    self._epochs_left = None
                     self.workload.cluster.world.totals["producers near their last epoch"] += 1
                     return True
         return False
 
 
+def _may_move(known: Transaction, epoch: int) -> bool:
+    return known.state in AT_REST and known.producer_epoch < epoch
+
+
 def _decided(outcome: Outcome, machine: TransactionMachine, at: Instant) -> Outcome:
     """The operation that decides just this."""
     return outcome
+
+
+class Staller:
+    """Stalls connections between brokers, as a lost packet does until it is sent again: one of them, so that
+    an answer comes after what was sent later on another one, or all that a coordinator with markers on their
+    way has opened, so that transactions are being ended for longer."""
+
+    def __init__(self, workload: Workload, plan: StallPlan) -> None:
+        self._workload = workload
+        self._plan = plan
+        self._client = workload.client("staller")
+        self._rng = workload.cluster.world.rng("staller")
+
+    def start(self) -> None:
+        self._client.tasks.start(self._work())
+
+    async def _work(self) -> None:
+        while not self._workload.stopped:
+            await self._client.tasks.sleep(self._rng.uniform(0, 2 * self._plan.every_ms))
+            self._stall(self._rng.uniform(0, self._plan.longest_ms))
+
+    def _stall(self, wait_ms: float) -> None:
+        cluster = self._workload.cluster
+        brokers = [node for node in cluster.up() if node.broker is not None]
+        hosts = {node.machine.host for node in brokers}
+        if self._rng.random() < 0.5:
+            senders = {
+                node.machine.host
+                for node in brokers
+                if node.broker and any(node.broker.transactions.markers.asked())
+            }
+            stalled = cluster.network.busy_streams(senders, hosts)
+        else:
+            busy = cluster.network.busy_streams(hosts, hosts)
+            stalled = [self._rng.choice(busy)] if busy else []
+        for stream in stalled:
+            stream.stalled_until_ms = cluster.world.now_ms + wait_ms
+        cluster.world.totals["connections stalled"] += len(stalled)
 
 
 class MarkerPostman:

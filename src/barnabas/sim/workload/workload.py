@@ -20,7 +20,13 @@ from barnabas.sim.cluster import SimCluster
 from barnabas.sim.history import STRICT, History, Promise
 from barnabas.sim.ledger import LEDGER, Ledger
 from barnabas.sim.workload.consumers import ConsumerClient, ConsumerPlan
-from barnabas.sim.workload.eager_transactions import EagerPlan, EagerProcessor, MarkerPostman
+from barnabas.sim.workload.eager_transactions import (
+    EagerPlan,
+    EagerProcessor,
+    MarkerPostman,
+    Staller,
+    StallPlan,
+)
 from barnabas.sim.workload.guests import GUARDED, Gatekeeper, Guest, GuestsPlan
 from barnabas.sim.workload.operator import Operator
 from barnabas.sim.workload.prepared import Preparer, PreparerPlan
@@ -62,6 +68,8 @@ class WorkloadPlan:
     """Those that write in two-phase commit."""
     eager: tuple[EagerPlan, ...] = ()
     """Those that begin each transaction at once."""
+    stalls: StallPlan | None = None
+    """How connections between brokers stall; None where they do not."""
     guests: GuestsPlan | None = None
     """The guests of a secured cluster: clients with few rights."""
     newest: Mapping[str, Newest] = field(default_factory=dict)
@@ -111,6 +119,7 @@ class Workload:
         self.processors = [Processor(self, p) for p in plan.processors if p.name not in skipped]
         self.processors += [EagerProcessor(self, p) for p in plan.eager if p.name not in skipped]
         self.postman = MarkerPostman(self) if plan.eager else None
+        self.staller = None if plan.stalls is None else Staller(self, plan.stalls)
         self.preparers = [Preparer(self, p) for p in plan.preparers if p.name not in skipped]
         self.committed_reader: CommittedReader | None = None
         self.operators = [Operator(self, *o) for o in plan.operators if o[0] not in skipped]
@@ -176,6 +185,8 @@ class Workload:
             processor.start()
         if self.postman is not None:
             self.postman.start()
+        if self.staller is not None:
+            self.staller.start()
         for preparer in self.preparers:
             preparer.start()
 

@@ -9,7 +9,7 @@ connection is refused); a machine that lost power does neither until it is back.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -128,6 +128,16 @@ class SimNetwork:
     def find_listener(self, endpoint: Endpoint) -> SimListener | None:
         return self._listeners.get(endpoint)
 
+    def busy_streams(self, sources: Collection[str], targets: Collection[str]) -> list[Stream]:
+        """The connections from `sources` to `targets` on which something is on its way."""
+        return [
+            stream
+            for stream in self._streams.values()
+            if stream.near.process.host in sources
+            and stream.target.host in targets
+            and stream.is_busy
+        ]
+
     def forget(self, stream: Stream) -> None:
         self._streams.pop(stream.number, None)
 
@@ -204,6 +214,13 @@ class Stream:
         self.started_ms = network.world.now_ms
         self.cut_since_ms: float | None = None
         self.silent = False
+        self.stalled_until_ms = 0.0
+        """Until then nothing arrives, in either direction."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Something is on its way."""
+        return self.near.unsent_bytes > 0 or (self.far is not None and self.far.unsent_bytes > 0)
 
     def arrive(self) -> None:
         """The request to connect reaches the target machine, or does not."""
@@ -413,6 +430,10 @@ class End(Connection):
             return
         if network.links_cut and self._is_cut(self, other):
             self._wait_for_link()
+            return
+        if self.stream.stalled_until_ms > self.world.now_ms:
+            self._scheduled = True
+            self.world.after(self.stream.stalled_until_ms - self.world.now_ms, self._deliver)
             return
         if other._paused or other._held:
             return
