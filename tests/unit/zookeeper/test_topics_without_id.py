@@ -47,9 +47,19 @@ def start(cluster: ZookeeperCluster) -> None:
 def make_old(cluster: ZookeeperCluster, topic: str, znode: bytes) -> None:
     """As brokers of before topic ids leave it: neither the znode nor a log has one."""
     assert not hasattr(cluster.znode(SetData(topic_path(topic), znode)), "path")
+    remove_ids_of_logs(cluster, topic)
+
+
+def remove_ids_of_logs(cluster: ZookeeperCluster, topic: str) -> None:
     for broker in (1, 2, 3):
         names = cluster.machines[f"n{broker}"].disk.names
         del names[f"/data/{topic}-0/{PARTITION_METADATA}"]
+
+
+def assert_no_log_is_astray(cluster: ZookeeperCluster) -> None:
+    for broker in (1, 2, 3):
+        names = cluster.machines[f"n{broker}"].disk.names
+        assert not [name for name in names if "-stray" in name]
 
 
 def id_of(cluster: ZookeeperCluster, topic: str) -> TopicZnode:
@@ -87,7 +97,35 @@ def test_old_topics_get_an_id_and_keep_their_records(
         cluster.wait(lambda: log.log_end_offset == 2, "both records")  # noqa: B023
         names = cluster.machines[f"n{broker}"].disk.names
         assert f"/data/t-0/{PARTITION_METADATA}" in names
-        assert not [name for name in names if "-stray" in name]
+    assert_no_log_is_astray(cluster)
+
+
+def test_a_second_crash_while_old_topics_get_their_ids_loses_no_log(
+    cluster: ZookeeperCluster,
+) -> None:
+    """The second crash comes when only some logs have their ids, and no sync was due."""
+    controller = cluster.wait_for_controller()
+    for topic in ("t", "u"):
+        assert cluster.create(topic, controller) == 0
+        assert cluster.produce(topic, cluster.state(topic)["leader"], b"before") == 0
+        cluster.wait(lambda: len(cluster.state(topic)["isr"]) == 3, "its ISR")  # noqa: B023
+    stop(cluster, cleanly=False)
+    for topic in ("t", "u"):
+        make_old(cluster, topic, OF_KAFKA_2_7)
+    start(cluster)
+    cluster.wait_for_controller()
+    cluster.wait(lambda: id_of(cluster, "t").topic_id is not None, "its id")
+    cluster.wait(lambda: len(cluster.state("t")["isr"]) == 3, "its ISR again")
+    stop(cluster, cleanly=False)
+    remove_ids_of_logs(cluster, "t")
+    start(cluster)
+    cluster.wait_for_controller()
+    cluster.wait(lambda: len(cluster.state("t")["isr"]) == 3, "its ISR after the second crash")
+    for broker in (1, 2, 3):
+        log = cluster.broker_of(broker).replicas.by_name["t", 0].log
+        assert log is not None and log.topic_id == id_of(cluster, "t").topic_id
+        assert log.log_end_offset == 1
+    assert_no_log_is_astray(cluster)
 
 
 def test_a_topic_that_an_old_controller_has_made_is_served(cluster: ZookeeperCluster) -> None:

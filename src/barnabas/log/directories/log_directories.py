@@ -151,6 +151,8 @@ class LogDirectories:
             found_here.add(found.partition)
         directory.segments_at_close = {}
         self.futures.open(directory)
+        if not directory.was_clean:
+            _vouch_for_old_logs(directory)
         _check_all_are_there(self, directory, found_here)
         if directory.foreign:
             _tell_foreign(self, directory)
@@ -581,6 +583,16 @@ def resolve_duplicate(
         logs.cleaner.forget(partition)
         logs.old_files.set_astray(*found)
     logs.add_log(directory, log)
+
+
+def _vouch_for_old_logs(directory: LogDirectory) -> None:
+    """Make the logs of before topic ids durable, and their recovery points: once the first of them has an id,
+    a second crash leaves only the recovery points to tell that the others never had one. Blocks."""
+    old = [log for log in directory.logs.values() if log.never_had_topic_id]
+    for log in old:
+        log.flush()
+    if old:
+        directory.lower_recovery_points()
 
 
 def _check_all_are_there(
