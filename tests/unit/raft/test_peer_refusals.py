@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 
 import pytest
 
+from barnabas.raft.core.messages import FetchResponse, Response
+from barnabas.wire.errors import ErrorCode
 from tests.unit.raft.quorum_world import CLUSTER, Quorum
 from tests.unit.raft.script import Script
+from tests.unit.raft.script_machines import Node, SteadyRng
 
 OTHER = "b3RoZXItY2x1c3Rlci1pZA"
 
@@ -88,3 +92,58 @@ def test_an_observer_that_hears_older_epochs_alone_meets_another_quorum(
     told = Script().run(f"> voters 1 2 3 observers 4\n> saved 4 7 leader 1\n> start\n> run {ms}\n")
     sentence = "4 meets another quorum: it is in epoch 1, and this node has seen epoch 7"
     assert (sentence in told) == is_said
+
+
+class SomeAnswersLag(Script):
+    """While `lag` holds, every answer to a fetch is that of a voter in epoch 0."""
+
+    lag = False
+
+    def _resolved(self, node: Node, response: Response) -> Response:
+        if self.lag and isinstance(response, FetchResponse):
+            return FetchResponse(ErrorCode.NONE, 0, -1, None)
+        return super()._resolved(node, response)
+
+
+def test_an_observer_that_has_its_leader_again_forgets_older_epochs() -> None:
+    world = SomeAnswersLag()
+    world.run("> voters 1 2 3 observers 4\n> start\n> run 3000\n")
+    for _ in range(3):
+        world.lag = True
+        world.run("> run 600\n")
+        world.lag = False
+        world.run("> run 60000\n")
+    assert world.nodes[4].machine is not None
+    assert world.nodes[4].machine.leader_id == 1
+    assert not [line for line in world.lines if "another quorum" in line]
+
+
+def test_a_silence_between_older_epochs_is_no_evidence() -> None:
+    world = Script()
+    text = "> voters 1 2 3 observers 4\n> saved 4 7 leader 1\n> start\n> run 4000\n"
+    world.run(text + "> isolate 4\n> run 60000\n> heal\n> run 4000\n")
+    assert not [line for line in world.lines if "another quorum" in line]
+    world.run("> run 5000\n")
+    assert [line for line in world.lines if "4 meets another quorum" in line]
+
+
+def test_a_server_that_never_answers_hides_no_other_quorum() -> None:
+    """Each question to it takes a fetch time-out."""
+    world = Script()
+    world.run("> voters 1 2 3 observers 4\n> saved 4 7 leader 1\n> start\n> isolate 2\n")
+    machine = world.nodes[4].machine
+    assert machine is not None
+    machine.rng = InTurn()  # type: ignore[assignment]
+    world.run("> run 12000\n")
+    assert [line for line in world.lines if "4 meets another quorum" in line]
+
+
+class InTurn(SteadyRng):
+    """Asks one server after the other."""
+
+    def __init__(self) -> None:
+        super().__init__(4)
+        self._turn = count()
+
+    def randrange(self, start: int, stop: int | None = None) -> int:
+        return next(self._turn) % start

@@ -39,6 +39,8 @@ DEADLINE_STEP = 1 / 64
 """Share of the fetch time-out by which a follower's deadline may lag behind the last answer of its leader."""
 OLDER_EPOCHS_TIMEOUTS = 3
 """How many fetch time-outs an observer hears of older epochs alone before they are another quorum's to it."""
+SILENCE_TIMEOUTS = 2
+"""How many fetch time-outs may be between two such answers: one passes with each server that is silent."""
 REFUSED_SNAPSHOT_PAUSE_MS = 500
 """Wait before a corrupt snapshot is fetched again."""
 
@@ -193,21 +195,33 @@ def _is_of_other_quorum(m: Machine, response: FetchResponse | SnapshotResponse) 
     state = m.state
     if not isinstance(state, Observer) or m.settings.can_vote:
         return False
+    if response.epoch >= m.epoch:
+        m.older_epochs_since_ms = None
     if response.epoch == m.epoch and NO_LEADER not in (response.leader_id, state.leader_id):
         if response.leader_id == state.leader_id:
             return False
         first, second = state.leader_id, response.leader_id
         m.out.append(do.QuorumReplaced(f"nodes {first} and {second} both lead in epoch {m.epoch}"))
         return True
-    if response.epoch >= m.epoch:
-        m.older_epochs_since_ms = None
-    elif m.older_epochs_since_ms is None:
-        m.older_epochs_since_ms = m.now
-    elif m.now - m.older_epochs_since_ms > OLDER_EPOCHS_TIMEOUTS * m.settings.fetch_timeout_ms:
-        m.older_epochs_since_ms = None
+    if response.epoch < m.epoch and _are_older_epochs_all(m):
         told = f"it is in epoch {response.epoch}, and this node has seen epoch {m.epoch}"
         m.out.append(do.QuorumReplaced(told))
     return False
+
+
+def _are_older_epochs_all(m: Machine) -> bool:
+    """Whether this observer, which hears of an older epoch now, has heard of such alone for long enough. A
+    silence says nothing; one that is no longer than a server takes that does not answer is none."""
+    fetch_timeout_ms, before_ms = m.settings.fetch_timeout_ms, m.older_epoch_heard_ms
+    m.older_epoch_heard_ms = m.now
+    since_ms = m.older_epochs_since_ms
+    if since_ms is None or m.now - before_ms > SILENCE_TIMEOUTS * fetch_timeout_ms:
+        m.older_epochs_since_ms = m.now
+        return False
+    if m.now - since_ms <= OLDER_EPOCHS_TIMEOUTS * fetch_timeout_ms:
+        return False
+    m.older_epochs_since_ms = None
+    return True
 
 
 def _suspect_former_leader(

@@ -93,6 +93,8 @@ class Machine:
         """(epoch, leader) whose process was seen to be gone: only it can say that it is not."""
         self.older_epochs_since_ms: float | None = None
         """Since when this observer has had no other answers than those of an older epoch."""
+        self.older_epoch_heard_ms = 0.0
+        """When the last of them came."""
         self.searched_in: State | None = None
         """In which state this voter asked a bootstrap server last."""
         self.announced_static_voter = -1
