@@ -230,11 +230,29 @@ def test_the_znode_that_was_written_last_decides(found: dict[str, NodeData], why
     assert why in said if why else said == ""
 
 
-def test_a_log_without_the_copy_may_claim_what_was_left_before_others_ruled() -> None:
-    found = znodes(16, 15)
-    claim.take(found, 101, 6, 0)
+@pytest.mark.parametrize("controller", [None, held(-1, 16, owner=99)])
+@pytest.mark.parametrize("epoch", [1, 6])
+def test_a_log_without_the_copy_may_claim_what_was_left_before_others_ruled(
+    epoch: int, controller: NodeData | None
+) -> None:
+    """A new attempt's quorum begins in epoch 1, whatever the epoch of what was left. It leaves no offset of
+    the other log: a second controller of it claims, too."""
+    found = znodes(16, 15) if controller is None else znodes(16, 15, controller=controller)
+    _, claimed = claim.take(found, 101, epoch, 0)
+    assert claimed.migration == MigrationZnode(101, epoch, -1, -1)
+    again = znodes(20, 20, controller=held(epoch, 20))
+    again[MIGRATION] = node(claimed.migration.encode(), 20)
+    claim.take(again, 102, epoch + 1, 0)
     with pytest.raises(claim.ClaimRefusedError, match=RULED):
         claim.take(found, 101, 6, 0, has_copy=True)
+
+
+def test_a_log_without_the_copy_claims_nothing_that_another_quorum_holds() -> None:
+    """Its claim is a transaction without `/migration`, as Apache Kafka's."""
+    found = znodes(16, 15, controller=held(6, 16))
+    with pytest.raises(claim.ClaimRefusedError, match="another quorum migrates") as refused:
+        claim.take(found, 101, 1, 0)
+    assert "migrate start" in str(refused.value)
 
 
 @pytest.mark.slow

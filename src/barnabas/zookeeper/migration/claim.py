@@ -156,17 +156,29 @@ def _why_of_other_quorum(
     if node is None:
         return ""
     mark = MigrationZnode.decode(MIGRATION, node.data)
-    if not has_copy and mark.metadata_offset >= 0 and not _has_another_ruled(znodes, node):
+    has_another_ruled = _has_another_ruled(znodes, node)
+    if not has_copy and has_another_ruled and not _is_held_by_kraft(znodes):
+        return ""  # an earlier attempt left it, of whatever epoch
+    if not has_copy and mark.metadata_offset >= 0 and not has_another_ruled:
         return (
             f"another quorum has migrated these znodes: {MIGRATION} has offset {mark.metadata_offset} of its"
-            f" log, and this quorum has no copy yet; let that quorum continue, or stop it and {WAY_OUT}"
+            f" log, and this quorum has no copy yet; let that quorum continue, or stop it: {WAY_OUT}"
         )
     if mark.controller_epoch > kraft_epoch:
         return (
             f"another quorum migrates these znodes: {MIGRATION} was written in epoch"
-            f" {mark.controller_epoch}, and this quorum is in epoch {kraft_epoch}; stop one of them"
+            f" {mark.controller_epoch}, and this quorum is in epoch {kraft_epoch}; stop this quorum and let"
+            f" that one continue, or stop both: {WAY_OUT}"
         )
     return ""
+
+
+def _is_held_by_kraft(znodes: Mapping[str, NodeData]) -> bool:
+    """Whether a KRaft controller has `/controller` now."""
+    node = znodes.get(CONTROLLER)
+    if node is None:
+        return False
+    return ControllerZnode.decode(CONTROLLER, node.data).is_held_by_kraft(node.stat.ephemeral_owner)
 
 
 def _has_another_ruled(znodes: Mapping[str, NodeData], mark_node: NodeData) -> bool:
@@ -215,7 +227,8 @@ def take(
         version = 0
     else:
         known = MigrationZnode.decode(MIGRATION, before.data)
-        mark = replace(known, controller_id=controller, controller_epoch=kraft_epoch)
+        if has_copy:  # otherwise the offset is of another log
+            mark = replace(known, controller_id=controller, controller_epoch=kraft_epoch)
         operations.append(SetData(MIGRATION, mark.encode(), before.stat.version))
         version = before.stat.version + 1
     held = MigrationLeadership(epoch, epoch_node.stat.version + 1, mark, version)
