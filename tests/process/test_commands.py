@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -205,6 +208,48 @@ def test_names_are_whole_in_a_pipe(run: Command, monkeypatch: pytest.MonkeyPatch
     monkeypatch.delenv("COLUMNS", raising=False)
     shown = run("cluster", "metrics").split()
     assert set(json.loads(run("cluster", "metrics", "--json"))) <= set(shown)
+
+
+TITLE = "\x1b]0;title\x07"
+"""A sequence with which a terminal changes its window's title; tables have none of their own."""
+
+
+def in_a_terminal(*words: str) -> str:
+    """Everything that a command writes where its output is a terminal."""
+    own, terminal = pty.openpty()
+    command = [sys.executable, "-m", "barnabas", *words]
+    with subprocess.Popen(command, stdout=terminal, stderr=terminal) as process:
+        os.close(terminal)
+        written = b""
+        with suppress(OSError):  # the other end is closed
+            while part := os.read(own, 65536):
+                written += part
+        os.close(own)
+    assert process.returncode == 0, written
+    return written.decode()
+
+
+def test_a_terminal_obeys_no_name_of_the_cluster(cluster: Cluster) -> None:
+    """A group, a member's client and a record's value are what any client chooses."""
+    at, group = ("--bootstrap", cluster.bootstrap), f"g{TITLE}\nrow"
+    assert main(["topics", "create", "shown", "-p", "1", "-r", "3", *at]) == 0
+    with connect(cluster.bootstrap, client_id=f"c{TITLE}") as client:
+        with client.producer() as producer:
+            producer.send(ProducerRecord("shown", TITLE.encode(), key=b"k"))
+        settings = ConsumerSettings(auto_offset_reset="earliest")
+        with client.consumer(group, settings) as consumer:
+            consumer.inner.subscribe(["shown"])
+            assert consumer.poll(20_000)
+            consumer.commit()
+            shown = [
+                in_a_terminal("groups", "list", *at),
+                in_a_terminal("groups", "describe", group, *at),
+                in_a_terminal("consume", "shown", "--from-beginning", "-n", "1", *at),
+            ]
+    for text in shown:
+        assert TITLE not in text
+        assert r"\x1b]0;title\x07" in text.replace("\r\n", "")
+    assert not [line for line in shown[0].splitlines() if line.startswith("row")]
 
 
 def test_two_consumers_share_and_one_takes_over(cluster: Cluster) -> None:

@@ -114,6 +114,8 @@ def test_a_quorum_grows_shrinks_and_is_recovered_by_commands(nodes: Nodes) -> No
 
     removed = nodes.quorum("remove-controller", "3")
     assert removed.returncode == 0, removed.stderr
+    assert "continues as an observer" in removed.stdout
+    assert "with controller.quorum.auto.join.enable=true it joins them again" in removed.stdout
     assert nodes.voters() == [1, 2]
     told = barnabas("cluster", "events", "-k", "quorum", "-b", f"127.0.0.1:{nodes.brokers[1]}")
     assert told.returncode == 0, told.stderr

@@ -8,6 +8,7 @@ from barnabas.broker.broker import Broker
 from barnabas.config.meta_properties import DirectoryError, zookeeper_owner_text
 from barnabas.config.node import NodeConfig
 from barnabas.node.node import Node
+from barnabas.raft.core.election_state import QuorumStateError
 from barnabas.raft.raft_node import RaftNode
 from barnabas.sim.cluster import CLIENT_PORT, CONTROLLER_PORT, SimCluster
 from barnabas.sim.world.disk import SimDisk
@@ -80,6 +81,32 @@ def test_a_node_whose_log_dirs_change_order_keeps_its_logs() -> None:
     swapped = NodeConfig.from_properties({**node.config().properties, "log.dirs": "/second,/data"})
     with pytest.raises(DirectoryError, match="/data has this node's metadata log"):
         Node(swapped, node.machine.start_process()).start()
+
+
+@pytest.mark.parametrize(
+    ("file", "remedy"),
+    [
+        ("meta.properties", "a copy of it belongs here"),
+        ("__cluster_metadata-0/quorum-state", "put back a copy, or remove this voter"),
+        ("t-0/partition.metadata", "write the topic's id into it"),
+    ],
+)
+@pytest.mark.parametrize("damage", [b"\x9c\x00\xff\x07" * 20, bytes(80)], ids=["random", "zeros"])
+def test_a_damaged_file_is_named_with_what_to_do(file: str, remedy: str, damage: bytes) -> None:
+    """None of these can be made again from the logs."""
+    cluster = Cluster(1)
+    cluster.create_topic("t")
+    cluster.produce([b"value"])
+    node, ended = cluster.sim.nodes[1], list[bool]()
+    node.shut_down(lambda: ended.append(True))
+    cluster.run(60_000)
+    assert ended
+    process = node.machine.start_process()
+    process.disk.write_atomic(f"{node.config().metadata_log_dir}/{file}", damage)
+    with pytest.raises((DirectoryError, QuorumStateError, OSError)) as refused:
+        Node(node.config(), process).start()
+    assert file in str(refused.value)
+    assert remedy in str(refused.value)
 
 
 def test_a_directory_of_before_directory_ids_is_served() -> None:
