@@ -210,3 +210,10 @@ def code_of(number: int) -> ErrorCode:
         return ErrorCode(number)
     except ValueError:
         return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def fenced_code(code: int, version: int, since: int) -> int:
+    """`code`, or what versions of an API before `since` say in place of PRODUCER_FENCED (KIP-588)."""
+    if code == ErrorCode.PRODUCER_FENCED and version < since:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return code

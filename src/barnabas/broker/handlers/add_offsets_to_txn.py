@@ -16,7 +16,7 @@ from barnabas.transaction.machine import TransactionMachine
 from barnabas.transaction.outcome import Outcome
 from barnabas.types import OFFSETS_TOPIC, TopicPartition
 from barnabas.wire.api_table import ApiKey
-from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.errors import ErrorCode, KafkaError, fenced_code
 from barnabas.wire.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from barnabas.wire.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
 from barnabas.wire.request import Api, Parked, RequestContext, top_level_error
@@ -51,9 +51,8 @@ def handle(request: AddOffsetsToTxnRequest, ctx: RequestContext, broker: AddOffs
 
     def done(result: Message | KafkaError | None) -> None:
         code = result.code if isinstance(result, KafkaError) else ErrorCode.NONE
-        if code == ErrorCode.PRODUCER_FENCED and ctx.api_version < FENCED_SINCE:
-            code = ErrorCode.INVALID_PRODUCER_EPOCH
-        parked.complete(AddOffsetsToTxnResponse(error_code=code))
+        told = fenced_code(code, ctx.api_version, FENCED_SINCE)
+        parked.complete(AddOffsetsToTxnResponse(error_code=told))
 
     broker.transactions.coordinators.write_behind_end(request.transactional_id, add, done)
     return parked

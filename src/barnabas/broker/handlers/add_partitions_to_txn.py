@@ -23,7 +23,7 @@ from barnabas.transaction.outcome import Outcome
 from barnabas.transaction.transaction import BUMPS_EPOCH_SINCE, Partitions
 from barnabas.types import TopicPartition
 from barnabas.wire.api_table import ApiKey
-from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.errors import ErrorCode, KafkaError, fenced_code
 from barnabas.wire.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
@@ -102,11 +102,10 @@ def _one(
     )
 
     def done(result: AddPartitionsToTxnResult) -> None:
-        if ctx.api_version < FENCED_SINCE:
-            for topic in result.topic_results:
-                for found in topic.results_by_partition:
-                    if found.partition_error_code == ErrorCode.PRODUCER_FENCED:
-                        found.partition_error_code = ErrorCode.INVALID_PRODUCER_EPOCH
+        for topic in result.topic_results:
+            for found in topic.results_by_partition:
+                code = found.partition_error_code
+                found.partition_error_code = fenced_code(code, ctx.api_version, FENCED_SINCE)
         parked.complete(
             AddPartitionsToTxnResponse(results_by_topic_v3_and_below=result.topic_results)
         )

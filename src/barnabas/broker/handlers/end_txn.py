@@ -19,7 +19,7 @@ from barnabas.transaction.machine import TransactionMachine
 from barnabas.transaction.outcome import Outcome
 from barnabas.transaction.transaction import BUMPS_EPOCH_SINCE
 from barnabas.wire.api_table import ApiKey
-from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.errors import ErrorCode, KafkaError, fenced_code
 from barnabas.wire.messages.end_txn_request import EndTxnRequest
 from barnabas.wire.messages.end_txn_response import EndTxnResponse
 from barnabas.wire.request import Api, Parked, RequestContext, top_level_error
@@ -49,9 +49,7 @@ def handle(request: EndTxnRequest, ctx: RequestContext, broker: HasTransactions)
 
     def done(result: Message | KafkaError | None) -> None:
         if isinstance(result, KafkaError):
-            code = result.code
-            if code == ErrorCode.PRODUCER_FENCED and ctx.api_version < FENCED_SINCE:
-                code = ErrorCode.INVALID_PRODUCER_EPOCH
+            code = fenced_code(result.code, ctx.api_version, FENCED_SINCE)
             parked.complete(EndTxnResponse(error_code=code))
         else:
             parked.complete(result)

@@ -18,7 +18,7 @@ from barnabas.broker.coordinator.coordinators import Instant
 from barnabas.transaction.machine import TransactionMachine
 from barnabas.transaction.outcome import Outcome
 from barnabas.wire.api_table import ApiKey
-from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.errors import ErrorCode, KafkaError, fenced_code
 from barnabas.wire.messages.init_producer_id_request import InitProducerIdRequest
 from barnabas.wire.messages.init_producer_id_response import InitProducerIdResponse
 from barnabas.wire.request import Api, Parked, RequestContext
@@ -84,9 +84,7 @@ def _transactional(
 
     def done(result: Message | KafkaError | None) -> None:
         if isinstance(result, KafkaError):
-            code = result.code
-            if code == ErrorCode.PRODUCER_FENCED and ctx.api_version < FENCED_SINCE:
-                code = ErrorCode.INVALID_PRODUCER_EPOCH
+            code = fenced_code(result.code, ctx.api_version, FENCED_SINCE)
             parked.complete(error_response(request, code, result.message))
         else:
             parked.complete(result)
