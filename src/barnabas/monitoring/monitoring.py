@@ -21,12 +21,19 @@ from barnabas.monitoring.exposition import (
 )
 from barnabas.monitoring.health import HealthCheck, readiness
 from barnabas.monitoring.http.listeners import KEY, parse_listeners
-from barnabas.monitoring.http.messages import JSON, HttpRequest, HttpResponse, Respond, Route
+from barnabas.monitoring.http.messages import (
+    JSON,
+    HttpRequest,
+    HttpResponse,
+    Respond,
+    Route,
+    problem,
+)
 from barnabas.monitoring.http.server import HttpServer
 from barnabas.monitoring.scrape import Scrapes, Source
 from barnabas.monitoring.sources.counted import broker_source, controller_source, quorum_source
 from barnabas.monitoring.sources.replicas import ReplicaSource
-from barnabas.ports import Listener, Ports
+from barnabas.ports import HasSecrets, Listener, Ports
 from barnabas.raft.raft_node import RaftNode
 from barnabas.security.listener_security import ListenerStages, listener_security
 from barnabas.wire.server import RequestServer
@@ -88,6 +95,8 @@ class Monitoring:
         ports = self._node.ports
         for spec in self._specs:
             security = listener_security(self._node.config, spec)
+            if security.tls is not None and isinstance(ports, HasSecrets):
+                ports.secrets.check_tls(security.tls, is_server=True)
             stages = ListenerStages(ports, security, lambda mechanism, user: None)
             listener = ports.network.listen(spec.endpoint, stages.accept(self._server.accept))
             self._bound.append(listener)
@@ -105,7 +114,11 @@ class Monitoring:
         is_open = accepts_open_metrics(request.accept)
         kind = OPEN_METRICS if is_open else PROMETHEUS
 
-        def answer(page: Exposition) -> None:
+        def answer(page: Exposition | None) -> None:
+            if page is None:
+                sentence = "A metric cannot be read; the node's log says why."
+                respond(problem(HTTPStatus.INTERNAL_SERVER_ERROR, sentence))
+                return
             respond(HttpResponse(HTTPStatus.OK, kind, page.text(open_metrics=is_open)))
 
         self._scrapes.begin(answer)

@@ -6,18 +6,17 @@ Requests that come while a page is being filled get that page.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
 
 from barnabas.limits import SLICE_MS
 from barnabas.monitoring.exposition import Exposition
 from barnabas.monitoring.table import metrics
-
-if TYPE_CHECKING:
-    from barnabas.ports import Ports
+from barnabas.ports import Ports, call_all
 
 Source = Callable[[Exposition], Iterator[None]]
 """Adds its values to the page, in steps of some milliseconds at most."""
-OnPage = Callable[[Exposition], None]
+OnPage = Callable[[Exposition | None], None]
+"""Gets the page, or None where a source raised."""
 SECONDS = "barnabas_scrape_seconds"
 
 
@@ -52,12 +51,21 @@ class Scrapes:
             return
         now_ms = self._ports.clock.now_ms
         began_ms = now_ms()
-        for _ in steps:
-            if now_ms() - began_ms >= SLICE_MS:
-                self._spent_ms += now_ms() - began_ms
-                self._ports.wakeups.call_soon(lambda: self._take_steps(page, steps))
-                return
+        try:
+            for _ in steps:
+                if now_ms() - began_ms >= SLICE_MS:
+                    self._spent_ms += now_ms() - began_ms
+                    self._ports.wakeups.call_soon(lambda: self._take_steps(page, steps))
+                    return
+        except Exception as error:  # noqa: BLE001 - every request is answered, whatever a source raises
+            self._ports.log(
+                "error", "metrics.source_failed", why=f"{type(error).__name__}: {error}"
+            )
+            self._answer(None)
+            return
         self._last_ms = self._spent_ms + now_ms() - began_ms
+        self._answer(page)
+
+    def _answer(self, page: Exposition | None) -> None:
         waiting, self._waiting = self._waiting, []
-        for on_page in waiting:
-            on_page(page)
+        call_all([partial(on_page, page) for on_page in waiting])

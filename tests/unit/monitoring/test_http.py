@@ -24,10 +24,13 @@ class Wire:
 
     peer = Endpoint("127.0.0.1", 1)
     unsent_bytes = 0
+    """Bytes that the peer has not read."""
 
     def __init__(self, server: HttpServer) -> None:
         self.sent = b""
         self.is_closed = self.is_aborted = False
+        self.reading = [True]
+        """The last element says whether the server reads."""
         self.inside: HttpConnection = server.accept()
         self.inside.on_connected(self)
 
@@ -41,8 +44,14 @@ class Wire:
         self.is_closed = self.is_aborted = True
         self.inside.on_closed(None)
 
-    def pause_reading(self) -> None: ...
-    def resume_reading(self) -> None: ...
+    def pause_reading(self) -> None:
+        self.reading.append(False)
+
+    def is_read(self) -> bool:
+        return self.reading[-1]
+
+    def resume_reading(self) -> None:
+        self.reading.append(True)
 
     def feed(self, data: bytes) -> None:
         while data:
@@ -182,6 +191,42 @@ def test_a_silent_connection_is_closed(ports: FakePorts, routes: Routes) -> None
     ports.advance(http.PATIENCE_MS_MAX + 1)
     assert wire.is_aborted
     assert wire.inside.state is ConnectionState.CLOSED
+
+
+def test_a_request_that_waits_keeps_little_of_what_follows(
+    ports: FakePorts, routes: Routes
+) -> None:
+    routes.is_late = True
+    wire = Wire(server(ports, routes))
+    wire.feed(GET)
+    assert not wire.is_read()
+    wire.feed(GET * 1000)
+    assert wire.is_aborted
+
+
+def test_a_peer_that_reads_nothing_gets_one_answer(ports: FakePorts, routes: Routes) -> None:
+    wire = Wire(server(ports, routes))
+    wire.unsent_bytes = 10**9
+    wire.feed(GET)
+    ports.settle()
+    assert not wire.is_read()
+    assert len(routes.accepts) == 1
+    wire.unsent_bytes = 0
+    ports.advance(http.UNSENT_CHECK_MS)
+    assert wire.is_read()
+    wire.feed(GET)
+    assert len(routes.accepts) == 2
+    wire.unsent_bytes = 10**9
+    ports.advance(http.PATIENCE_MS_MAX + 1)
+    assert wire.is_aborted
+
+
+def test_an_error_behind_a_head_has_its_sentence(ports: FakePorts, routes: Routes) -> None:
+    wire = Wire(server(ports, routes))
+    wire.feed(GET.replace(b"GET", b"HEAD"))
+    ports.settle()
+    wire.feed(b"\x00\r\n\r\n")
+    assert wire.sent.endswith(b"\n") and b"no request that HTTP allows" in wire.sent
 
 
 def test_an_answer_after_the_end_is_dropped(ports: FakePorts, routes: Routes) -> None:

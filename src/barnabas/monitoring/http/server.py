@@ -26,7 +26,9 @@ READ_BYTES = 4 * 1024
 CONNECTIONS_MAX = 16
 """Connections of one listener at a time; a further one is answered and closed."""
 PATIENCE_MS_MAX = 15_000
-"""Time for a connection to send its first or next request, and to take an answer."""
+"""Time for a connection to send its first or next request, for the answer, and for taking it."""
+UNSENT_CHECK_MS = 50
+"""Interval in which a connection whose peer has not read its answer is looked at."""
 
 
 class HttpServer:
@@ -111,6 +113,8 @@ class HttpConnection:
         try:
             self._protocol.receive_data(bytes(self._buffer[:size]))
             self._read()
+            if len(self._protocol.trailing_data[0]) > HEAD_BYTES_MAX:
+                self.abort()  # more requests than one can be answered, though reading is paused
         except h11.RemoteProtocolError as error:
             status = HTTPStatus(error.error_status_hint)
             self._send(
@@ -154,6 +158,8 @@ class HttpConnection:
             self._refuse(HTTPStatus.NOT_FOUND, f"There is no such page; there are {known}.")
             return
         self.state = ConnectionState.ANSWERING
+        assert self._connection is not None
+        self._connection.pause_reading()
         accept = headers.get(b"accept", b"").decode("latin-1")
         route(HttpRequest(path, accept), self._answer)
 
@@ -164,11 +170,19 @@ class HttpConnection:
         if self.state is not ConnectionState.ANSWERING:
             return
         if self._send(response, is_last=False):
+            self._is_head = False
             self._wait()
             self._server.ports.wakeups.call_soon(self._read_on)
 
     def _read_on(self) -> None:
-        """A further request may have come with the one before."""
+        """Read a further request, which may have come with the one before, once the peer has the answer."""
+        connection, ports = self._connection, self._server.ports
+        if connection is None or self.state is not ConnectionState.READING:
+            return
+        if connection.unsent_bytes:
+            ports.wakeups.call_at(ports.clock.now_ms() + UNSENT_CHECK_MS, self._read_on)
+            return
+        connection.resume_reading()
         try:
             self._read()
         except h11.RemoteProtocolError as error:
@@ -225,10 +239,8 @@ class HttpConnection:
         events.append(h11.EndOfMessage())
         try:
             return [part for event in events if (part := self._protocol.send(event))]
-        except (
-            h11.LocalProtocolError
-        ):  # the peer broke the rules so early that no answer can be given
-            return []
+        except h11.LocalProtocolError:
+            return []  # the peer broke the rules so early that no answer can be given
 
     # -- time ----------------------------------------------------------------------------------------
 
@@ -240,10 +252,7 @@ class HttpConnection:
         self._deadline = ports.wakeups.call_at(at_ms, self._on_late)
 
     def _on_late(self) -> None:
-        if self.state is ConnectionState.ANSWERING:
-            self._wait()
-        else:
-            self.abort()
+        self.abort()
 
     def abort(self) -> None:
         """Close at once."""

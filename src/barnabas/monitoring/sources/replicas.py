@@ -187,12 +187,12 @@ class ReplicaSource:
             replicas,
             isr,
             int(isr < replicas),
-            int(isr < partition.min_isr),
+            int(leader.is_under_min_isr(partition.min_isr)),
             end - log.last_stable_offset,
             log.high_watermark,
             partition.leader_id,
             int(partition.replicas[:1] == (partition.leader_id,)),
-            partition.min_isr,
+            min(partition.min_isr, replicas),
         )
 
     def _add_sums(self, page: Exposition, sums: Counter[str], count: int) -> None:
@@ -227,7 +227,7 @@ class ReplicaSource:
             labels = labels_text({"logDirectory": directory.path})
             mbean = "kafka.log:type=LogManager,name=LogDirectoryOffline,logDirectory=*"
             page.add(mbean, int(not directory.is_online), labels)
-            if directory.is_online:
+            if directory.is_online and not directory.watchdog.ticks:
                 try:
                     total, usable = directory.disk.free_bytes(directory.path)
                 except OSError:

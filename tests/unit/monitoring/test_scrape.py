@@ -1,0 +1,55 @@
+"""Scrapes: sources fill a page in slices, and one that raises ends its scrape only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from barnabas.monitoring.exposition import Exposition
+from barnabas.monitoring.scrape import SECONDS, Scrapes
+from tests.unit.group.world import FakePorts
+
+
+@pytest.fixture
+def ports() -> FakePorts:
+    return FakePorts()
+
+
+def test_requests_that_come_together_get_one_page(ports: FakePorts) -> None:
+    begun: list[int] = []
+
+    def source(page: Exposition) -> Iterator[None]:
+        begun.append(1)
+        for _ in range(3):
+            ports.advance(10)
+            yield
+
+    pages: list[Exposition | None] = []
+    scrapes = Scrapes(ports, [source])  # type: ignore[arg-type]
+    scrapes.begin(pages.append)
+    scrapes.begin(pages.append)
+    ports.settle()
+    assert len(begun) == 1
+    first, second = pages
+    assert first is second and first is not None
+    assert SECONDS in first.text().decode()
+
+
+def test_a_source_that_raises_ends_its_scrape_only(ports: FakePorts) -> None:
+    fails = [True]
+
+    def source(page: Exposition) -> Iterator[None]:
+        yield
+        if fails[0]:
+            raise KeyError("a metric that the table lacks")
+
+    pages: list[Exposition | None] = []
+    scrapes = Scrapes(ports, [source])  # type: ignore[arg-type]
+    scrapes.begin(pages.append)
+    ports.settle()
+    assert pages == [None]
+    fails[0] = False
+    scrapes.begin(pages.append)
+    ports.settle()
+    assert pages[1] is not None
