@@ -50,8 +50,6 @@ LISTINGS = {
 """Folders that are tables: one module per entry."""
 
 SAME_CONCEPT = {
-    "Instant": "coordinator_shard declares as a Protocol what groups and transactions implement",
-    "Outcome": "coordinator_shard declares as a Protocol what groups and transactions implement",
     "NewTopic": "a topic that an administrator asks for, in the client and in a policy",
 }
 """Public classes of one name in two modules: why."""

@@ -15,8 +15,8 @@ from barnabas.config.settings import GroupSettings, OffsetsSettings
 from barnabas.group.classic_group import ClassicGroup, ClassicGroupMember
 from barnabas.group.cluster_topics import ClusterTopics
 from barnabas.group.consumer.consumer_group import ConsumerGroup
-from barnabas.group.outcome import Instant
 from barnabas.group.timers import Timers
+from barnabas.operation import Instant
 from barnabas.ports import Rng
 from barnabas.timeline import Journal, TimelineMap
 from barnabas.wire.errors import ErrorCode, KafkaError

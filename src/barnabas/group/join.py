@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from barnabas.group.classic_group import ClassicGroup, ClassicGroupMember, GroupState, Protocols
 from barnabas.group.group_table import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupTable, GroupTimer
-from barnabas.group.outcome import Caller, Instant, Outcome
+from barnabas.group.outcome import Caller, GroupOutcome
 from barnabas.group.rebalance import (
     join_refused,
     joined,
@@ -20,6 +20,7 @@ from barnabas.group.rebalance import (
     sync_refused,
 )
 from barnabas.group.record_codec import empty_group_record, group_record
+from barnabas.operation import Instant
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.join_group_request import JoinGroupRequest
 from barnabas.wire.messages.join_group_response import JoinGroupResponse
@@ -48,7 +49,7 @@ class Joining:
         )
 
 
-def join_group(table: GroupTable, joining: Joining, after: int = 0) -> Outcome:
+def join_group(table: GroupTable, joining: Joining, after: int = 0) -> GroupOutcome:
     """Let a client join the group: answer it at once, or let it wait. A new group is written to the log; its
     generations follow `after`."""
     request, at = joining.request, joining.at
@@ -72,19 +73,21 @@ def join_group(table: GroupTable, joining: Joining, after: int = 0) -> Outcome:
     return outcome
 
 
-def _write_new_group(group: ClassicGroup, joining: Joining) -> Outcome:
-    def settled(error: ErrorCode, at: Instant) -> Outcome:
-        outcome = Outcome()
+def _write_new_group(group: ClassicGroup, joining: Joining) -> GroupOutcome:
+    def settled(error: ErrorCode, at: Instant) -> GroupOutcome:
+        outcome = GroupOutcome()
         if error is not ErrorCode.NONE:
             outcome.replies.append((joining.parked, join_refused(error)))
         return outcome
 
-    return Outcome(records=[empty_group_record(group)], replay=False, on_settled=settled)
+    return GroupOutcome(records=[empty_group_record(group)], replay=False, on_settled=settled)
 
 
-def _refuse(table: GroupTable, joining: Joining, code: ErrorCode, member_id: str = "") -> Outcome:
+def _refuse(
+    table: GroupTable, joining: Joining, code: ErrorCode, member_id: str = ""
+) -> GroupOutcome:
     table.answer(joining.parked, join_refused(code, member_id))
-    return Outcome()
+    return GroupOutcome()
 
 
 def _has_room(table: GroupTable, group: ClassicGroup, member_id: str) -> bool:
@@ -98,7 +101,7 @@ def _has_room(table: GroupTable, group: ClassicGroup, member_id: str) -> bool:
     return member is not None or len(group.members) < limit
 
 
-def _join_unknown(table: GroupTable, group: ClassicGroup, joining: Joining) -> Outcome:
+def _join_unknown(table: GroupTable, group: ClassicGroup, joining: Joining) -> GroupOutcome:
     """A client without a member id: a static member by its instance id, or a dynamic one."""
     instance_id = joining.instance_id
     prefix = joining.caller.client_id if instance_id is None else instance_id
@@ -116,7 +119,7 @@ def _join_unknown(table: GroupTable, group: ClassicGroup, joining: Joining) -> O
     return _refuse(table, joining, ErrorCode.MEMBER_ID_REQUIRED, member_id)
 
 
-def _join_known(table: GroupTable, group: ClassicGroup, joining: Joining) -> Outcome:
+def _join_known(table: GroupTable, group: ClassicGroup, joining: Joining) -> GroupOutcome:
     """A client with a member id: it just received the id, or it is a member that rejoins."""
     member_id = joining.request.member_id
     if member_id in group.pending_joins:
@@ -136,17 +139,17 @@ def _join_known(table: GroupTable, group: ClassicGroup, joining: Joining) -> Out
     if group.state is GroupState.COMPLETING_REBALANCE and same:
         # It has not heard the answer to its last JoinGroup: say it again.
         table.answer(joining.parked, joined(group, member_id, with_members=is_leader))
-        return Outcome()
+        return GroupOutcome()
     if group.state is GroupState.STABLE and same and not is_leader:
         table.answer(joining.parked, joined(group, member_id, with_members=False))
-        return Outcome()
+        return GroupOutcome()
     if group.state in (GroupState.EMPTY, GroupState.DEAD):
         return _refuse(table, joining, ErrorCode.UNKNOWN_MEMBER_ID, member_id)
     _update(table, member, joining)
     return rebalance_or_complete(table, group, joining.at)
 
 
-def _add(table: GroupTable, group: ClassicGroup, joining: Joining, member_id: str) -> Outcome:
+def _add(table: GroupTable, group: ClassicGroup, joining: Joining, member_id: str) -> GroupOutcome:
     request, at = joining.request, joining.at
     member = ClassicGroupMember(
         member_id,
@@ -183,7 +186,7 @@ def _update(table: GroupTable, member: ClassicGroupMember, joining: Joining) -> 
 
 def _replace_static(
     table: GroupTable, group: ClassicGroup, joining: Joining, old_id: str, new_id: str
-) -> Outcome:
+) -> GroupOutcome:
     """A static member returned under a new id. A stable group keeps its generation, unless the member's
     protocols change the choice, or its subscription differs: no other member would notice that."""
     at, old_leader = joining.at, group.leader_id
@@ -216,12 +219,12 @@ def _write_replacement(
     joining: Joining,
     ids: tuple[str, str, str | None],
     before: tuple[Protocols, int, int],
-) -> Outcome:
+) -> GroupOutcome:
     """Write the new id down, then answer with the present generation; take it back where that fails, unless
     a rebalance has made it known meanwhile."""
     old_id, new_id, old_leader = ids
 
-    def settled(error: ErrorCode, at: Instant) -> Outcome:
+    def settled(error: ErrorCode, at: Instant) -> GroupOutcome:
         member = group.members.get(new_id)
         if error is not ErrorCode.NONE:
             if member is not None and member.join is joining.parked:
@@ -238,10 +241,12 @@ def _write_replacement(
                 # Its session may have run out meanwhile, which does not matter to one that waits.
                 table.keep_alive(group, member, at)
             table.answer_join(member, _returned(group, joining.caller, new_id, old_leader))
-        return Outcome()
+        return GroupOutcome()
 
     assignments = {m.member_id: m.assignment for m in group.members.values()}
-    return Outcome(records=[group_record(group, assignments)], replay=False, on_settled=settled)
+    return GroupOutcome(
+        records=[group_record(group, assignments)], replay=False, on_settled=settled
+    )
 
 
 def _returned(

@@ -27,10 +27,11 @@ from barnabas.group.consumer.records import group_tombstones
 from barnabas.group.group_table import GroupCounters, GroupTable, GroupTimer, InitialDelay
 from barnabas.group.join import Joining, join_group
 from barnabas.group.offset_table import OffsetTable
-from barnabas.group.outcome import Caller, Instant, Outcome
+from barnabas.group.outcome import Caller, GroupOutcome
 from barnabas.group.record_codec import GroupRecord, decode_record, encode_record
 from barnabas.group.replaying import replay_record
 from barnabas.log.state.producer_state import TransactionalWriter
+from barnabas.operation import Instant
 from barnabas.ports import Rng
 from barnabas.types import Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -95,7 +96,7 @@ class GroupMachine:
 
     def join_group(
         self, request: JoinGroupRequest, caller: Caller, parked: Parked, at: Instant
-    ) -> Outcome:
+    ) -> GroupOutcome:
         """JoinGroup. `parked` is answered now or when the rebalance completes."""
         joining = Joining(request, caller, parked, at)
         group = self.table.consumer(request.group_id)
@@ -105,7 +106,7 @@ class GroupMachine:
             return self._finish(classic_members.join(self.table, group, joining))
         if request.member_id:
             refusal = rebalance.join_refused(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
-            return self._finish(Outcome(replies=[(parked, refusal)]))
+            return self._finish(GroupOutcome(replies=[(parked, refusal)]))
         self.table.groups.remove(request.group_id)
         # Generations continue, so that no generation has two owners of a partition.
         outcome = join_group(self.table, joining, after=group.epoch)
@@ -113,20 +114,20 @@ class GroupMachine:
         outcome.records = [*group_tombstones(group), *outcome.records]
         return self._finish(outcome)
 
-    def sync_group(self, request: SyncGroupRequest, parked: Parked, at: Instant) -> Outcome:
+    def sync_group(self, request: SyncGroupRequest, parked: Parked, at: Instant) -> GroupOutcome:
         """SyncGroup. `parked` is answered now or when the leader's assignment is committed."""
         group = self.table.running_consumer(request.group_id)
         if group is not None:
             return self._finish(classic_members.sync(self.table, group, request, parked, at))
         return self._finish(sync.sync_group(self.table, request, parked, at))
 
-    def heartbeat(self, request: HeartbeatRequest, at: Instant) -> Outcome:
+    def heartbeat(self, request: HeartbeatRequest, at: Instant) -> GroupOutcome:
         group = self.table.running_consumer(request.group_id)
         if group is not None:
             return self._finish(classic_members.heartbeat(self.table, group, request, at))
         return self._finish(membership.heartbeat(self.table, request, at))
 
-    def leave_group(self, request: LeaveGroupRequest, at: Instant) -> Outcome:
+    def leave_group(self, request: LeaveGroupRequest, at: Instant) -> GroupOutcome:
         """`request` has the form of version 3 and later: `members`."""
         group = self.table.running_consumer(request.group_id)
         if group is not None:
@@ -135,11 +136,13 @@ class GroupMachine:
 
     def consumer_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, caller: Caller, at: Instant
-    ) -> Outcome:
+    ) -> GroupOutcome:
         """The one request of the consumer protocol (KIP-848)."""
         return self._finish(consumer_heartbeat.heartbeat(self.table, request, caller, at))
 
-    def commit_offsets(self, request: OffsetCommitRequest, caller: Caller, at: Instant) -> Outcome:
+    def commit_offsets(
+        self, request: OffsetCommitRequest, caller: Caller, at: Instant
+    ) -> GroupOutcome:
         """OffsetCommit. Every topic in `request` has its name, and its id where it has one."""
         return self._finish(offsets.commit_offsets(self.table, request, caller, at))
 
@@ -149,19 +152,19 @@ class GroupMachine:
         producer: TransactionalWriter,
         ids: Mapping[str, Uuid],
         at: Instant,
-    ) -> Outcome:
+    ) -> GroupOutcome:
         """TxnOffsetCommit: the offsets take effect when the producer's transaction commits. `ids` are topic
         ids by name."""
         return self._finish(
             offsets.commit_transactional_offsets(self.table, request, producer, ids, at)
         )
 
-    def delete_offsets(self, request: OffsetDeleteRequest) -> Outcome:
+    def delete_offsets(self, request: OffsetDeleteRequest) -> GroupOutcome:
         return self._finish(offsets.delete_offsets(self.table, self.offsets, request))
 
-    def delete_groups(self, group_ids: Sequence[str]) -> Outcome:
+    def delete_groups(self, group_ids: Sequence[str]) -> GroupOutcome:
         """DeleteGroups. A group that cannot be deleted has an error in the answer; the others are deleted."""
-        outcome, results = Outcome(), []
+        outcome, results = GroupOutcome(), []
         for group_id in group_ids:
             result = DeletableGroupResult(group_id=group_id)
             try:
@@ -172,13 +175,13 @@ class GroupMachine:
         outcome.reply = DeleteGroupsResponse(results=results)
         return self._finish(outcome)
 
-    def fetch_stable_offsets(self, request: OffsetFetchRequestGroup) -> Outcome:
+    def fetch_stable_offsets(self, request: OffsetFetchRequestGroup) -> GroupOutcome:
         """Fetch offsets of the newest state, as `fetch_offsets`; the answer is sent when that is
         committed (KIP-447)."""
         found = offsets.fetch_offsets(self.table, self.offsets, request, newest=True)
-        return self._finish(Outcome(reply=OffsetFetchResponse(groups=[found])))
+        return self._finish(GroupOutcome(reply=OffsetFetchResponse(groups=[found])))
 
-    def delete_topics(self, deleted: Mapping[Uuid, str]) -> Outcome:
+    def delete_topics(self, deleted: Mapping[Uuid, str]) -> GroupOutcome:
         """The topics in `deleted` (name by id) no longer exist: delete their offsets."""
         return self._finish(offsets.delete_topics(self.table, self.offsets, deleted))
 
@@ -221,7 +224,7 @@ class GroupMachine:
 
     # Loading, deadlines, unloading
 
-    def on_loaded(self, at: Instant) -> list[Outcome]:
+    def on_loaded(self, at: Instant) -> list[GroupOutcome]:
         """The partition is loaded: start the session of every member; classic groups that are too large
         rebalance."""
         table, outcomes = self.table, []
@@ -256,7 +259,7 @@ class GroupMachine:
     def deadline_ms(self) -> float:
         return self.table.timers.deadline_ms()
 
-    def take_due(self, at: Instant) -> Outcome | None:
+    def take_due(self, at: Instant) -> GroupOutcome | None:
         """Handle one deadline that is due; None where none is."""
         due = self.table.timers.take_due(at.now_ms)
         if due is None:
@@ -278,7 +281,7 @@ class GroupMachine:
             outcome = offsets.expire_offsets(self.table, self.offsets, at)
         return self._finish(outcome)
 
-    def _finish(self, outcome: Outcome) -> Outcome:
+    def _finish(self, outcome: GroupOutcome) -> GroupOutcome:
         """Add the operation's replies to waiting requests; do the same for the outcome of `on_settled`."""
         outcome.replies = self.table.take_replies() + outcome.replies
         settled = outcome.on_settled

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from barnabas.group.classic_group import ClassicGroup, ClassicGroupMember, GroupState
 from barnabas.group.group_table import GroupTable
-from barnabas.group.outcome import Instant, Outcome
+from barnabas.group.outcome import GroupOutcome
 from barnabas.group.rebalance import (
     complete_join,
     join_refused,
@@ -17,6 +17,7 @@ from barnabas.group.rebalance import (
     rebalance_or_complete,
     sync_refused,
 )
+from barnabas.operation import Instant
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.heartbeat_request import HeartbeatRequest
 from barnabas.wire.messages.heartbeat_response import HeartbeatResponse
@@ -24,7 +25,7 @@ from barnabas.wire.messages.leave_group_request import LeaveGroupRequest, Member
 from barnabas.wire.messages.leave_group_response import LeaveGroupResponse, MemberResponse
 
 
-def heartbeat(table: GroupTable, request: HeartbeatRequest, at: Instant) -> Outcome:
+def heartbeat(table: GroupTable, request: HeartbeatRequest, at: Instant) -> GroupOutcome:
     """The member is alive; it learns whether it has to rejoin. Raises UNKNOWN_MEMBER_ID,
     FENCED_INSTANCE_ID, ILLEGAL_GENERATION."""
     group = _group(table, request.group_id)
@@ -37,20 +38,20 @@ def heartbeat(table: GroupTable, request: HeartbeatRequest, at: Instant) -> Outc
             f"group {group.group_id} is in generation {group.generation}",
         )
     if group.state is GroupState.EMPTY:
-        return Outcome(reply=HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+        return GroupOutcome(reply=HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
     table.keep_alive(group, group.members[request.member_id], at)
     preparing = group.state is GroupState.PREPARING_REBALANCE
     code = ErrorCode.REBALANCE_IN_PROGRESS if preparing else ErrorCode.NONE
-    return Outcome(reply=HeartbeatResponse(error_code=code))
+    return GroupOutcome(reply=HeartbeatResponse(error_code=code))
 
 
-def leave_group(table: GroupTable, request: LeaveGroupRequest, at: Instant) -> Outcome:
+def leave_group(table: GroupTable, request: LeaveGroupRequest, at: Instant) -> GroupOutcome:
     """Members leave by id, static ones by instance id too; each gets its own answer. Raises
     UNKNOWN_MEMBER_ID where there is no such group."""
     group = _group(table, request.group_id)
     if group.state is GroupState.DEAD:
         response = LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        return Outcome(reply=response)
+        return GroupOutcome(reply=response)
     answers = []
     any_left = False
     for identity in request.members:
@@ -63,7 +64,7 @@ def leave_group(table: GroupTable, request: LeaveGroupRequest, at: Instant) -> O
                 error_code=code,
             )
         )
-    outcome = Outcome()
+    outcome = GroupOutcome()
     if any_left and group.is_in(GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
         outcome = rebalance_or_complete(table, group, at)
     elif any_left and group.state is GroupState.PREPARING_REBALANCE:
@@ -72,25 +73,27 @@ def leave_group(table: GroupTable, request: LeaveGroupRequest, at: Instant) -> O
     return outcome
 
 
-def on_session_deadline(table: GroupTable, group_id: str, member_id: str, at: Instant) -> Outcome:
+def on_session_deadline(
+    table: GroupTable, group_id: str, member_id: str, at: Instant
+) -> GroupOutcome:
     """Nothing was heard of a member for its session time-out."""
     group = table.classic(group_id)
     if group is None or group.state is GroupState.DEAD:
-        return Outcome()
+        return GroupOutcome()
     if member_id in group.pending_joins:
         group.remove(member_id)
         if group.state is GroupState.PREPARING_REBALANCE and group.all_joined:
             return complete_join(table, group, at)
-        return Outcome()
+        return GroupOutcome()
     member = group.members.get(member_id)
     if member is None or member.has_satisfied_heartbeat:
-        return Outcome()
+        return GroupOutcome()
     _remove(table, group, member)
     if group.is_in(GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
         return rebalance_or_complete(table, group, at)
     if group.state is GroupState.PREPARING_REBALANCE and group.all_joined:
         return complete_join(table, group, at)
-    return Outcome()
+    return GroupOutcome()
 
 
 def _leave_one(table: GroupTable, group: ClassicGroup, identity: MemberIdentity) -> ErrorCode:

@@ -19,7 +19,7 @@ from barnabas.group.consumer.consumer_group import ConsumerGroup
 from barnabas.group.consumer.records import group_tombstones
 from barnabas.group.group_table import Group, GroupTable
 from barnabas.group.offset_table import OffsetAndMetadata, OffsetTable, Place
-from barnabas.group.outcome import Caller, Instant, Outcome
+from barnabas.group.outcome import Caller, GroupOutcome
 from barnabas.group.record_codec import (
     GroupRecord,
     group_tombstone,
@@ -27,6 +27,7 @@ from barnabas.group.record_codec import (
     offset_tombstone,
 )
 from barnabas.log.state.producer_state import TransactionalWriter
+from barnabas.operation import Instant
 from barnabas.types import ZERO_UUID, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages import offset_commit_request as commit_in
@@ -46,7 +47,7 @@ _RUNNING = (GroupState.STABLE, GroupState.PREPARING_REBALANCE)
 
 def commit_offsets(
     table: GroupTable, request: commit_in.OffsetCommitRequest, caller: Caller, at: Instant
-) -> Outcome:
+) -> GroupOutcome:
     """Commit offsets for a member of the present generation, or for any client where the group has
     no members. Raises what is wrong with the member."""
     group = _group_to_commit(table, request, caller, at)
@@ -62,7 +63,7 @@ def commit_offsets(
     retention_ms = request.retention_time_ms
     expire_ms = -1 if retention_ms == ANY_RETENTION else at.wall_ms + retention_ms
     limit = table.offsets_settings.metadata_bytes_max
-    outcome, topics = Outcome(), []
+    outcome, topics = GroupOutcome(), []
     for topic in request.topics:
         answers = []
         for partition in topic.partitions:
@@ -103,7 +104,7 @@ def commit_transactional_offsets(
     producer: TransactionalWriter,
     ids: Mapping[str, Uuid],
     at: Instant,
-) -> Outcome:
+) -> GroupOutcome:
     """Write offsets down that hold once the transaction of `producer` is committed (KIP-98, KIP-447); `ids`
     are those of the topics. Raises what is wrong with the member."""
     group = _group_for(table, request.group_id, request.generation_id, at)
@@ -118,7 +119,7 @@ def commit_transactional_offsets(
             transactional=True,
         )
     limit = table.offsets_settings.metadata_bytes_max
-    outcome, topics = Outcome(producer=producer), []
+    outcome, topics = GroupOutcome(producer=producer), []
     for topic in request.topics:
         answers = []
         for partition in topic.partitions:
@@ -301,7 +302,7 @@ def _fetched(
 
 def delete_offsets(
     table: GroupTable, offsets: OffsetTable, request: delete_in.OffsetDeleteRequest
-) -> Outcome:
+) -> GroupOutcome:
     """Delete offsets of topics to which no member of the group subscribes. Raises GROUP_ID_NOT_FOUND,
     NON_EMPTY_GROUP."""
     group = table.group(request.group_id)
@@ -309,7 +310,7 @@ def delete_offsets(
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is in dead state.")
     if group.state is not GroupState.EMPTY and not group.uses_consumer_protocol:
         raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"group {group.group_id} has members")
-    outcome, topics = Outcome(), []
+    outcome, topics = GroupOutcome(), []
     for topic in request.topics:
         in_use = group.subscribes_to(topic.name)
         parts = []
@@ -350,10 +351,12 @@ def _tombstones(group: Group) -> list[GroupRecord]:
     return [group_tombstone(group.group_id)]
 
 
-def delete_topics(table: GroupTable, offsets: OffsetTable, deleted: Mapping[Uuid, str]) -> Outcome:
+def delete_topics(
+    table: GroupTable, offsets: OffsetTable, deleted: Mapping[Uuid, str]
+) -> GroupOutcome:
     """Topics (name by id) are gone: their offsets go too, also those of open transactions, not those of
     others with their names. An offset without an id was committed before there were any."""
-    outcome, names = Outcome(atomic=False), set(deleted.values())
+    outcome, names = GroupOutcome(atomic=False), set(deleted.values())
 
     def is_gone(offset: OffsetAndMetadata) -> bool:
         return offset.topic_id in deleted or offset.topic_id == ZERO_UUID
@@ -372,9 +375,9 @@ def delete_topics(table: GroupTable, offsets: OffsetTable, deleted: Mapping[Uuid
     return outcome
 
 
-def expire_offsets(table: GroupTable, offsets: OffsetTable, at: Instant) -> Outcome:
+def expire_offsets(table: GroupTable, offsets: OffsetTable, at: Instant) -> GroupOutcome:
     """Delete offsets that no client used for the retention, and groups that are left with nothing."""
-    outcome = Outcome(atomic=False)
+    outcome = GroupOutcome(atomic=False)
     retention_ms = table.offsets_settings.retention_minutes * 60_000
     for _, group in table.groups.items():
         everything = _expire_group(group, offsets, at.wall_ms, retention_ms, outcome.records)

@@ -17,8 +17,9 @@ from barnabas.group.classic_group import (
     GroupState,
 )
 from barnabas.group.group_table import GroupTable, GroupTimer, InitialDelay
-from barnabas.group.outcome import Instant, Outcome
+from barnabas.group.outcome import GroupOutcome
 from barnabas.group.record_codec import group_record
+from barnabas.operation import Instant
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.join_group_response import JoinGroupResponse
 from barnabas.wire.messages.sync_group_response import SyncGroupResponse
@@ -31,14 +32,14 @@ REJOIN_WAIT_MS_MIN = 1_000
 """If no member rejoined, the group waits at least this long again, in ms, whatever its members' time-outs."""
 
 
-def rebalance_or_complete(table: GroupTable, group: ClassicGroup, at: Instant) -> Outcome:
+def rebalance_or_complete(table: GroupTable, group: ClassicGroup, at: Instant) -> GroupOutcome:
     """Begin a rebalance where none is in progress; else complete it if all members have joined."""
     if group.state in VALID_PREVIOUS[GroupState.PREPARING_REBALANCE]:
         return prepare_rebalance(table, group, at)
     return maybe_complete_join(table, group, at)
 
 
-def prepare_rebalance(table: GroupTable, group: ClassicGroup, at: Instant) -> Outcome:
+def prepare_rebalance(table: GroupTable, group: ClassicGroup, at: Instant) -> GroupOutcome:
     """Begin a rebalance, in which all members must rejoin. An empty group first waits for more members."""
     if group.state is GroupState.COMPLETING_REBALANCE:
         withdraw_assignment(table, group, ErrorCode.REBALANCE_IN_PROGRESS, at)
@@ -50,11 +51,11 @@ def prepare_rebalance(table: GroupTable, group: ClassicGroup, at: Instant) -> Ou
         delay_ms = _initial_delay_ms(table)
         remaining_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
         _wait(table, group, at, delay_ms, InitialDelay(delay_ms, remaining_ms))
-        return Outcome()
+        return GroupOutcome()
     if group.all_joined:
         return complete_join(table, group, at)
     _wait(table, group, at, group.rebalance_timeout_ms)
-    return Outcome()
+    return GroupOutcome()
 
 
 def _initial_delay_ms(table: GroupTable) -> int:
@@ -63,32 +64,32 @@ def _initial_delay_ms(table: GroupTable) -> int:
 
 def on_join_deadline(
     table: GroupTable, group_id: str, initial: InitialDelay | None, at: Instant
-) -> Outcome:
+) -> GroupOutcome:
     """The deadline to join has passed: complete the rebalance. A new group waits again if a member has joined
     since the last wait began and its rebalance time-out is not used up."""
     group = table.classic(group_id)
     if group is None or group.state is not GroupState.PREPARING_REBALANCE:
         # The deadline belongs to an earlier group of this name, whose records were lost.
-        return Outcome()
+        return GroupOutcome()
     if initial is not None and group.new_member_added and initial.remaining_ms:
         group.new_member_added = False
         delay_ms = min(_initial_delay_ms(table), initial.remaining_ms)
         remaining_ms = max(initial.remaining_ms - initial.delay_ms, 0)
         _wait(table, group, at, delay_ms, InitialDelay(delay_ms, remaining_ms))
-        return Outcome()
+        return GroupOutcome()
     return complete_join(table, group, at)
 
 
-def maybe_complete_join(table: GroupTable, group: ClassicGroup, at: Instant) -> Outcome:
+def maybe_complete_join(table: GroupTable, group: ClassicGroup, at: Instant) -> GroupOutcome:
     """Complete the rebalance if all members have joined and the group is not in its initial delay."""
     if group.state is not GroupState.PREPARING_REBALANCE:
-        return Outcome()
+        return GroupOutcome()
     if group.previous_state is GroupState.EMPTY or not group.all_joined:
-        return Outcome()
+        return GroupOutcome()
     return complete_join(table, group, at)
 
 
-def complete_join(table: GroupTable, group: ClassicGroup, at: Instant) -> Outcome:
+def complete_join(table: GroupTable, group: ClassicGroup, at: Instant) -> GroupOutcome:
     """Begin the next generation with the members that rejoined. Other dynamic members are removed; static
     members stay. If members are left and none of them rejoined, the group waits again."""
     table.timers.cancel((GroupTimer.JOIN, group.group_id, ""))
@@ -97,13 +98,13 @@ def complete_join(table: GroupTable, group: ClassicGroup, at: Instant) -> Outcom
         group.remove(member.member_id)
         table.forget(group, member.member_id)
     if group.state is GroupState.DEAD:
-        return Outcome()
+        return GroupOutcome()
     if not group.elect_joined_leader() and group.members:
         _wait(table, group, at, max(group.rebalance_timeout_ms, REJOIN_WAIT_MS_MIN))
-        return Outcome()
+        return GroupOutcome()
     group.begin_generation(at.wall_ms)
     if group.state is GroupState.EMPTY:
-        return Outcome(records=[group_record(group, {})], replay=False)
+        return GroupOutcome(records=[group_record(group, {})], replay=False)
     for member in group.members.values():
         is_leader = member.member_id == group.leader_id
         table.answer_join(member, joined(group, member.member_id, with_members=is_leader))
@@ -112,7 +113,7 @@ def complete_join(table: GroupTable, group: ClassicGroup, at: Instant) -> Outcom
         group.pending_syncs[member.member_id] = None
     key = (GroupTimer.SYNC, group.group_id, "")
     table.timers.schedule(key, at.now_ms + group.rebalance_timeout_ms, group.generation)
-    return Outcome()
+    return GroupOutcome()
 
 
 def joined(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from barnabas.group.classic_group import ClassicGroup, GroupState
 from barnabas.group.group_table import GroupTable, GroupTimer
-from barnabas.group.outcome import Instant, Outcome
+from barnabas.group.outcome import GroupOutcome
 from barnabas.group.rebalance import (
     prepare_rebalance,
     rebalance_or_complete,
@@ -19,6 +19,7 @@ from barnabas.group.rebalance import (
     withdraw_assignment,
 )
 from barnabas.group.record_codec import group_record
+from barnabas.operation import Instant
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.sync_group_request import SyncGroupRequest
 from barnabas.wire.messages.sync_group_response import SyncGroupResponse
@@ -27,7 +28,7 @@ from barnabas.wire.request import Parked
 
 def sync_group(
     table: GroupTable, request: SyncGroupRequest, parked: Parked, at: Instant
-) -> Outcome:
+) -> GroupOutcome:
     """Give a member its assignment, now or when the leader's is committed."""
     group = table.classic(request.group_id)
     if group is None or group.state is GroupState.EMPTY:
@@ -47,42 +48,48 @@ def sync_group(
             assignment=member.assignment,
         )
         table.answer(parked, response)
-        return Outcome()
+        return GroupOutcome()
     superseded = sync_refused(ErrorCode.REBALANCE_IN_PROGRESS)
     table.answer_sync(member, superseded)
     member.sync = parked
     if group.leader_id == request.member_id:
         return _write_assignment(table, group, request)
-    return Outcome()
+    return GroupOutcome()
 
 
-def _write_assignment(table: GroupTable, group: ClassicGroup, request: SyncGroupRequest) -> Outcome:
+def _write_assignment(
+    table: GroupTable, group: ClassicGroup, request: SyncGroupRequest
+) -> GroupOutcome:
     assignments = {part.member_id: bytes(part.assignment) for part in request.assignments}
     for member_id in group.members:
         assignments.setdefault(member_id, b"")
     generation = group.generation
 
-    def settled(error: ErrorCode, at: Instant) -> Outcome:
+    def settled(error: ErrorCode, at: Instant) -> GroupOutcome:
         if group.state is not GroupState.COMPLETING_REBALANCE or group.generation != generation:
-            return Outcome()
+            return GroupOutcome()
         if error is ErrorCode.NONE:
             set_assignment(table, group, assignments, at)
             group.move_to(GroupState.STABLE, at.wall_ms)
             table.counters.classic_rebalances += 1
-            return Outcome()
+            return GroupOutcome()
         withdraw_assignment(table, group, error, at)
         return rebalance_or_complete(table, group, at)
 
-    return Outcome(records=[group_record(group, assignments)], replay=False, on_settled=settled)
+    return GroupOutcome(
+        records=[group_record(group, assignments)], replay=False, on_settled=settled
+    )
 
 
-def on_sync_deadline(table: GroupTable, group_id: str, generation: int, at: Instant) -> Outcome:
+def on_sync_deadline(
+    table: GroupTable, group_id: str, generation: int, at: Instant
+) -> GroupOutcome:
     """Members that never asked for their assignment are removed, and the rest rebalances."""
     group = table.classic(group_id)
     if group is None or group.generation != generation or not group.pending_syncs:
-        return Outcome()
+        return GroupOutcome()
     if not group.is_in(GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
-        return Outcome()
+        return GroupOutcome()
     for member_id in list(group.pending_syncs):
         group.remove(member_id)
         table.forget(group, member_id)
@@ -112,6 +119,6 @@ def _has_synced(table: GroupTable, group: ClassicGroup, member_id: str) -> None:
         table.timers.cancel((GroupTimer.SYNC, group.group_id, ""))
 
 
-def _refuse(table: GroupTable, parked: Parked, code: ErrorCode) -> Outcome:
+def _refuse(table: GroupTable, parked: Parked, code: ErrorCode) -> GroupOutcome:
     table.answer(parked, sync_refused(code))
-    return Outcome()
+    return GroupOutcome()

@@ -21,16 +21,16 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from barnabas.config.settings import TransactionSettings
+from barnabas.operation import Instant
 from barnabas.timeline import Journal, TimelineMap
 from barnabas.transaction.ending import Ending, busy, decide_end, next_id
 from barnabas.transaction.metrics import TransactionCounters
 from barnabas.transaction.outcome import (
     Completed,
     GetProducerId,
-    Instant,
     NeedsProducerId,
-    Outcome,
     SendMarkers,
+    TransactionOutcome,
 )
 from barnabas.transaction.overdue import OpenTransactions
 from barnabas.transaction.record_codec import (
@@ -117,7 +117,7 @@ class TransactionMachine:
 
     def init_producer_id(
         self, request: InitProducerIdRequest, fresh_id: int | None, at: Instant
-    ) -> Outcome:
+    ) -> TransactionOutcome:
         """InitProducerId: give a producer the next epoch of its transactional id, and abort an open
         transaction. Raises `NeedsProducerId`."""
         try:
@@ -125,9 +125,11 @@ class TransactionMachine:
         except NeedsProducerId:
             raise
         except KafkaError as error:
-            return Outcome(reply=error)
+            return TransactionOutcome(reply=error)
 
-    def _init(self, request: InitProducerIdRequest, fresh_id: int | None, at: Instant) -> Outcome:
+    def _init(
+        self, request: InitProducerIdRequest, fresh_id: int | None, at: Instant
+    ) -> TransactionOutcome:
         transactional_id = request.transactional_id
         assert transactional_id
         timeout_ms = _timeout_ms(request, self.settings)
@@ -151,7 +153,7 @@ class TransactionMachine:
             )
         else:
             following = with_next_epoch(known, timeout_ms, expected, at.wall_ms)
-        return Outcome(
+        return TransactionOutcome(
             [record_of(self._level(), transactional_id, following)],
             InitProducerIdResponse(
                 producer_id=following.producer_id, producer_epoch=following.producer_epoch
@@ -166,7 +168,7 @@ class TransactionMachine:
         partitions: Partitions,
         client_version: int,
         at: Instant,
-    ) -> Outcome:
+    ) -> TransactionOutcome:
         """Add `partitions` to the producer's transaction, which begins if none is open. On success the
         outcome has no reply."""
         try:
@@ -175,16 +177,16 @@ class TransactionMachine:
                 raise busy()
             _check_producer(known, producer_id, producer_epoch)
         except KafkaError as error:
-            return Outcome(reply=error)
+            return TransactionOutcome(reply=error)
         is_open = known.state is TransactionState.ONGOING
         if is_open and all(place in known.partitions for place in partitions):
-            return Outcome()
+            return TransactionOutcome()
         following = with_partitions(known, partitions, client_version, at.wall_ms)
-        return Outcome([record_of(self._level(), transactional_id, following)])
+        return TransactionOutcome([record_of(self._level(), transactional_id, following)])
 
     def verify_partitions(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Partitions
-    ) -> Outcome:
+    ) -> TransactionOutcome:
         """Check which of `partitions` belong to the producer's open transaction: the reply has NONE for
         these, TRANSACTION_ABORTABLE for the others. The id and the epoch are compared in every state: a
         producer before version 2 keeps them."""
@@ -194,7 +196,7 @@ class TransactionMachine:
             if known.is_ending:
                 raise busy()
         except KafkaError as error:
-            return Outcome(reply=error)
+            return TransactionOutcome(reply=error)
         topics: dict[str, AddPartitionsToTxnTopicResult] = {}
         for place in partitions:
             if place.topic not in topics:
@@ -208,13 +210,15 @@ class TransactionMachine:
                     partition_error_code=0 if is_in else ErrorCode.TRANSACTION_ABORTABLE,
                 )
             )
-        return Outcome(
+        return TransactionOutcome(
             reply=AddPartitionsToTxnResult(
                 transactional_id=transactional_id, topic_results=list(topics.values())
             )
         )
 
-    def end_transaction(self, transactional_id: str, wish: Ending, at: Instant) -> Outcome:
+    def end_transaction(
+        self, transactional_id: str, wish: Ending, at: Instant
+    ) -> TransactionOutcome:
         """EndTxn: a client commits or aborts. Raises `NeedsProducerId`."""
         try:
             known = self._known(transactional_id)
@@ -222,32 +226,36 @@ class TransactionMachine:
         except NeedsProducerId:
             raise
         except KafkaError as error:
-            return Outcome(reply=error)
+            return TransactionOutcome(reply=error)
         bumps = wish.client_version >= BUMPS_EPOCH_SINCE
         if following is None:
             given = (known.producer_id, known.producer_epoch)
-            return Outcome(reply=_ended(given if bumps else None))
+            return TransactionOutcome(reply=_ended(given if bumps else None))
         return self._prepare(
             transactional_id, following, _ended(producer_after(following) if bumps else None)
         )
 
-    def abort_overdue(self, transactional_id: str, fresh_id: int | None, at: Instant) -> Outcome:
+    def abort_overdue(
+        self, transactional_id: str, fresh_id: int | None, at: Instant
+    ) -> TransactionOutcome:
         """Abort an open transaction that timed out, unless it was ended meanwhile."""
         known = self.ids.get(transactional_id)
         if known is None or not self._open.is_overdue(transactional_id, known, at):
-            return Outcome()
+            return TransactionOutcome()
         try:
             return self._fence(transactional_id, known, fresh_id, at, reply=None, timed_out=True)
         except NeedsProducerId:
-            return Outcome(effects=[GetProducerId(transactional_id)])
+            return TransactionOutcome(effects=[GetProducerId(transactional_id)])
 
-    def complete(self, transactional_id: str, ending: Transaction, at: Instant) -> Outcome:
+    def complete(
+        self, transactional_id: str, ending: Transaction, at: Instant
+    ) -> TransactionOutcome:
         """All markers of `ending` (as in `SendMarkers`) are written. A second call has no effect, even if the
         next transaction of the same producer is ending by then."""
         if self.ids.get(transactional_id) is not ending:
-            return Outcome()
+            return TransactionOutcome()
         record = record_of(self._level(), transactional_id, completed(ending, at.wall_ms))
-        return Outcome([record], effects=[Completed(transactional_id)])
+        return TransactionOutcome([record], effects=[Completed(transactional_id)])
 
     # What operations have in common
 
@@ -267,7 +275,7 @@ class TransactionMachine:
         at: Instant,
         reply: KafkaError | None,
         timed_out: bool = False,
-    ) -> Outcome:
+    ) -> TransactionOutcome:
         level = self._level()
         following_id = next_id(known, fresh_id) if level >= BUMPS_EPOCH_SINCE else NO_PRODUCER_ID
         following = fenced(known, level, following_id, at.wall_ms)
@@ -279,8 +287,8 @@ class TransactionMachine:
         ending: Transaction,
         reply: Message | KafkaError | None,
         timed_out: bool = False,
-    ) -> Outcome:
-        return Outcome(
+    ) -> TransactionOutcome:
+        return TransactionOutcome(
             [record_of(self._level(), transactional_id, ending)],
             reply,
             partial(self._on_prepared, transactional_id, ending, timed_out),
@@ -293,20 +301,22 @@ class TransactionMachine:
         timed_out: bool,
         code: ErrorCode,
         at: Instant,
-    ) -> Outcome:
+    ) -> TransactionOutcome:
         if self.ids.get(transactional_id) is not ending:
-            return Outcome()  # the append failed and was undone
+            return TransactionOutcome()  # the append failed and was undone
         if code:  # not replicated in time, but not undone: it may still be committed
             again = partial(self._on_prepared, transactional_id, ending, timed_out)
-            return Outcome(on_settled=again)
+            return TransactionOutcome(on_settled=again)
         self._counters.on_decided(ending, timed_out=timed_out)
         return self._continue_ending(transactional_id, ending, at)
 
-    def _continue_ending(self, transactional_id: str, ending: Transaction, at: Instant) -> Outcome:
+    def _continue_ending(
+        self, transactional_id: str, ending: Transaction, at: Instant
+    ) -> TransactionOutcome:
         """The decision is committed: request the markers, or complete a transaction without partitions."""
         if not ending.partitions:
             return self.complete(transactional_id, ending, at)
-        return Outcome(effects=[SendMarkers(transactional_id, ending)])
+        return TransactionOutcome(effects=[SendMarkers(transactional_id, ending)])
 
     # Records
 
@@ -336,7 +346,7 @@ class TransactionMachine:
 
     # Beginning, time, end
 
-    def on_loaded(self, at: Instant) -> list[Outcome]:
+    def on_loaded(self, at: Instant) -> list[TransactionOutcome]:
         """Continue every commit or abort that was decided before the load."""
         self._abort_ms = at.now_ms + self.settings.abort_check_interval_ms
         self._expire_ms = at.now_ms + self.settings.expire_check_interval_ms
@@ -353,7 +363,7 @@ class TransactionMachine:
     def deadline_ms(self) -> float:
         return -math.inf if self._overdue else min(self._abort_ms, self._expire_ms)
 
-    def take_due(self, at: Instant) -> Outcome | None:
+    def take_due(self, at: Instant) -> TransactionOutcome | None:
         """Handle one deadline that has passed; None if there is none."""
         if at.now_ms >= self._abort_ms:
             self._abort_ms = at.now_ms + self.settings.abort_check_interval_ms
@@ -365,9 +375,9 @@ class TransactionMachine:
             return self._expire(at)
         return None
 
-    def _expire(self, at: Instant) -> Outcome:
+    def _expire(self, at: Instant) -> TransactionOutcome:
         until_ms = at.wall_ms - self.settings.transactional_id_expiration_ms
-        return Outcome(
+        return TransactionOutcome(
             [
                 record_of(self._level(), name, None)
                 for name, known in self.ids.items()

@@ -6,28 +6,13 @@ operations.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 
+from barnabas.operation import Outcome
 from barnabas.transaction.record_codec import TransactionRecord
 from barnabas.transaction.states import TransactionState
 from barnabas.transaction.transaction import Transaction
 from barnabas.wire.errors import ErrorCode, KafkaError
-from barnabas.wire.request import Parked
-from barnabas.wire.schema import Message
-
-
-class Instant(Protocol):
-    """When an operation happens."""
-
-    @property
-    def now_ms(self) -> float:
-        """Monotonic; for deadlines."""
-
-    @property
-    def wall_ms(self) -> int:
-        """Milliseconds since 1970; for records."""
 
 
 class SendMarkers(NamedTuple):
@@ -55,7 +40,6 @@ class Completed(NamedTuple):
 
 
 Effect: TypeAlias = "SendMarkers | GetProducerId | Completed"
-Settled: TypeAlias = "Callable[[ErrorCode, Instant], Outcome]"
 
 
 class NeedsProducerId(KafkaError):
@@ -65,18 +49,7 @@ class NeedsProducerId(KafkaError):
         super().__init__(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "a producer id is needed first")
 
 
-@dataclass(slots=True)
-class Outcome:
-    """The decision of one operation; its fields in the order in which they take effect."""
+class TransactionOutcome(Outcome[TransactionRecord, Effect]):
+    """The outcome of an operation on a transaction."""
 
-    records: list[TransactionRecord] = field(default_factory=list)
-    reply: Message | KafkaError | None = None
-    """The operation's answer, sent when the records and all before them are committed."""
-    on_settled: Settled | None = None
-    """Called when the records are committed (NONE), or lost (with the error)."""
-    effects: list[Effect] = field(default_factory=list)
-    replies: list[tuple[Parked, Message]] = field(default_factory=list)
-    replay: bool = True
-    atomic: bool = True
-    producer: None = None
-    """No producer: the records are not transactional."""
+    __slots__ = ()

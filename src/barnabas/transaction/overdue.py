@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from barnabas.transaction.outcome import Instant
+from barnabas.operation import Instant
 from barnabas.transaction.states import TransactionState
 from barnabas.transaction.transaction import Transaction
 

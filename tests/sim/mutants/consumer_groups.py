@@ -11,7 +11,7 @@ from barnabas.group.consumer import change, deadlines, replay
 from barnabas.group.consumer.consumer_group import ConsumerGroup
 from barnabas.group.consumer.conversion import downgrade
 from barnabas.group.group_table import GroupTimer
-from barnabas.group.outcome import Outcome
+from barnabas.group.outcome import GroupOutcome
 from tests.sim.mutants.planting import Mutant, Patch
 
 
@@ -67,7 +67,7 @@ def silent_member_stays() -> list[Patch]:
     honest = deadlines.on_consumer_deadline
 
     def waits(table: Any, kind: Any, *given: Any) -> Any:
-        return Outcome() if kind is GroupTimer.SESSION else honest(table, kind, *given)
+        return GroupOutcome() if kind is GroupTimer.SESSION else honest(table, kind, *given)
 
     return [(machine, "on_consumer_deadline", waits)]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from barnabas.broker.coordinator.coordinator_shard import CoordinatorShard
 from barnabas.broker.coordinator.coordinators import Coordinators
@@ -11,6 +11,7 @@ from barnabas.broker.coordinator.hashed_partitions import HashedPartitions
 from barnabas.controller.topics import create_partitions
 from barnabas.group import offsets
 from barnabas.group.classic_group import ClassicGroup
+from barnabas.operation import Instant
 from barnabas.sim.workload import operator
 from barnabas.sim.workload.administration import REQUEST_TIMEOUT_MS
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -73,14 +74,9 @@ def offsets_expire_early() -> list[Patch]:
     honest = offsets.expire_offsets
 
     def a_week_ahead(table: Any, known: Any, at: Any) -> Any:
-        return honest(table, known, Later(at.now_ms, at.wall_ms + 8 * 86_400_000))
+        return honest(table, known, Instant(at.now_ms, at.wall_ms + 8 * 86_400_000))
 
     return [(offsets, "expire_offsets", a_week_ahead)]
-
-
-class Later(NamedTuple):
-    now_ms: float
-    wall_ms: int
 
 
 def former_member_commits() -> list[Patch]:

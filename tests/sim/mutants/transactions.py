@@ -14,7 +14,7 @@ from barnabas.sim.run import Plan
 from barnabas.transaction import ending as endings
 from barnabas.transaction import machine, transaction
 from barnabas.transaction.machine import TransactionMachine
-from barnabas.transaction.outcome import Outcome, SendMarkers
+from barnabas.transaction.outcome import SendMarkers, TransactionOutcome
 from barnabas.transaction.overdue import OpenTransactions
 from barnabas.transaction.states import TransactionState
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -31,7 +31,7 @@ def markers_before_the_decision() -> list[Patch]:
         ending: Any,
         reply: Any,
         timed_out: bool = False,
-    ) -> Outcome:
+    ) -> TransactionOutcome:
         outcome = honest(self, transactional_id, ending, reply, timed_out)
         if ending.partitions:
             outcome.effects = [SendMarkers(transactional_id, ending)]
@@ -58,7 +58,7 @@ def decisions_forgotten() -> list[Patch]:
     """A new coordinator does not continue with the ends that the one before had decided."""
     honest = TransactionMachine.on_loaded
 
-    def forgets(self: TransactionMachine, at: Any) -> list[Outcome]:
+    def forgets(self: TransactionMachine, at: Any) -> list[TransactionOutcome]:
         honest(self, at)
         return []
 
@@ -83,12 +83,12 @@ def aborts_become_commits() -> list[Patch]:
     """What a new coordinator finds undone is committed, whatever was decided."""
     honest = TransactionMachine._fence
 
-    def commits(self: TransactionMachine, *arguments: Any, **named: Any) -> Outcome:
+    def commits(self: TransactionMachine, *arguments: Any, **named: Any) -> TransactionOutcome:
         outcome = honest(self, *arguments, **named)
         (record,) = outcome.records
         assert record.transaction is not None
         ending = record.transaction._replace(state=TransactionState.PREPARE_COMMIT)
-        prepared: Outcome = self._prepare(record.transactional_id, ending, outcome.reply)
+        prepared: TransactionOutcome = self._prepare(record.transactional_id, ending, outcome.reply)
         return prepared
 
     return [(TransactionMachine, "_fence", commits)]
@@ -111,7 +111,7 @@ def open_transactions_taken_over() -> list[Patch]:
 
     def hide_open_transaction(
         self: TransactionMachine, request: Any, fresh_id: Any, at: Any
-    ) -> Outcome:
+    ) -> TransactionOutcome:
         known = self.ids.get(request.transactional_id)
         if known is not None and known.state is TransactionState.ONGOING:
             self.ids._newest[request.transactional_id] = known._replace(
@@ -257,10 +257,12 @@ def ids_compared_while_ending() -> list[Patch]:
         producer_id: int,
         *arguments: Any,
         **named: Any,
-    ) -> Outcome:
+    ) -> TransactionOutcome:
         known = self.ids.get(transactional_id)
         if known is not None and known.producer_id != producer_id:
-            return Outcome(reply=KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "planted"))
+            return TransactionOutcome(
+                reply=KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "planted")
+            )
         return honest(self, transactional_id, producer_id, *arguments, **named)
 
     return [(TransactionMachine, "add_partitions", by_id)]

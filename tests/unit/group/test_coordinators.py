@@ -12,9 +12,10 @@ import pytest
 from barnabas.broker.coordinator.coordinator_loader import LOAD_RETRY_MS, LOAD_RETRY_MS_MAX
 from barnabas.group.machine import GroupMachine
 from barnabas.group.offsets import expire_offsets
-from barnabas.group.outcome import Caller, Instant, Outcome
+from barnabas.group.outcome import Caller, GroupOutcome
 from barnabas.group.rebalance import FIRST_JOIN_MS_MIN
 from barnabas.limits import SLICE_MS, ReplicaBounds
+from barnabas.operation import Instant
 from barnabas.record.batch import iterate
 from barnabas.record.builder import build_batch
 from barnabas.types import Buffer
@@ -34,6 +35,7 @@ from barnabas.wire.messages.offset_fetch_request import (
     OffsetFetchRequestTopics,
 )
 from barnabas.wire.request import Parked
+from barnabas.wire.schema import Message
 from tests.unit.group.world import FakePorts, Pending, World
 
 RECORDS_PER_LOOK = ReplicaBounds().records_per_look
@@ -269,7 +271,7 @@ def test_a_fault_in_one_coordinator_leaves_the_others_their_deadlines(
     machines = [world.groups.shards[index].machine for index in range(2)]
     take_due = GroupMachine.take_due
 
-    def fail(machine: GroupMachine, at: Instant) -> Outcome | None:
+    def fail(machine: GroupMachine, at: Instant) -> GroupOutcome | None:
         outcome = take_due(machine, at)
         if machine is machines[0] and outcome is not None:
             raise RuntimeError("a fault of the program")
@@ -292,7 +294,7 @@ def test_a_coordinator_that_always_fails_is_asked_rarely_and_stops_no_other(
     machines = [world.groups.shards[index].machine for index in range(2)]
     take_due, asked = GroupMachine.take_due, list[float]()
 
-    def fail(machine: GroupMachine, at: Instant) -> Outcome | None:
+    def fail(machine: GroupMachine, at: Instant) -> GroupOutcome | None:
         if machine is machines[0] and machine.deadline_ms() <= at.now_ms:
             asked.append(at.now_ms)
             raise RuntimeError("a fault of the program")
@@ -562,7 +564,7 @@ def test_a_commit_between_two_batches_of_one_decision_is_not_undone() -> None:
     assert fetched(world, "g") == {55: 2, 100: 1}
 
 
-def _expire(machine: GroupMachine, at: Instant) -> Outcome:
+def _expire(machine: GroupMachine, at: Instant) -> GroupOutcome:
     return expire_offsets(machine.table, machine.offsets, at)
 
 
@@ -619,9 +621,9 @@ def test_a_callback_that_raises_in_an_immediate_answer_loses_no_decision() -> No
     parked = Parked()
     parked.attach(fail)
 
-    def decide(machine: GroupMachine, at: Instant) -> Outcome:
+    def decide(machine: GroupMachine, at: Instant) -> GroupOutcome:
         outcome = machine.commit_offsets(commit("g", {0: 1}), Caller(), at)
-        assert outcome.reply is not None
+        assert isinstance(outcome.reply, Message)
         outcome.replies.append((parked, outcome.reply))
         return outcome
 

@@ -9,7 +9,7 @@ import pytest
 
 from barnabas.broker.coordinator.coordinators import Marker
 from barnabas.group.machine import GroupMachine
-from barnabas.group.outcome import Outcome
+from barnabas.group.outcome import GroupOutcome
 from barnabas.log.state.producer_state import TransactionalWriter
 from barnabas.metadata.records.remove_topic_record import RemoveTopicRecord
 from barnabas.record.batch import iterate
@@ -56,7 +56,7 @@ class Group:
         request = TxnOffsetCommitRequest(group_id="g", topics=[topic], **who)
         writes = TransactionalWriter(producer, 0)
 
-        def decide(machine: GroupMachine, at: Any) -> Outcome:
+        def decide(machine: GroupMachine, at: Any) -> GroupOutcome:
             return machine.commit_transactional_offsets(request, writes, {"t": self.topic_id}, at)
 
         told: list[Any] = []

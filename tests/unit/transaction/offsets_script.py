@@ -9,7 +9,7 @@ from typing import Any
 
 from barnabas.broker.coordinator.coordinators import Marker
 from barnabas.group.machine import GroupMachine
-from barnabas.group.outcome import Outcome
+from barnabas.group.outcome import GroupOutcome
 from barnabas.log.state.producer_state import TransactionalWriter
 from barnabas.types import OFFSETS_TOPIC, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -108,7 +108,7 @@ class OffsetCommands:
         )
         writer, told = TransactionalWriter(producer.producer_id, producer.epoch), list[Any]()
 
-        def decide(machine: GroupMachine, at: Any) -> Outcome:
+        def decide(machine: GroupMachine, at: Any) -> GroupOutcome:
             return machine.commit_transactional_offsets(request, writer, {TOPIC: self.topic_id}, at)
 
         groups.groups.write(group, decide, told.append)

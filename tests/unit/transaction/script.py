@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from barnabas.transaction.machine import record_of
-from barnabas.transaction.outcome import Outcome
+from barnabas.transaction.outcome import TransactionOutcome
 from barnabas.transaction.record_codec import decode_record
 from barnabas.transaction.transaction import Transaction
 from barnabas.wire.errors import ErrorCode
@@ -177,7 +177,7 @@ class Commands(Requests):
         assert known is not None
         changed = known._replace(producer_epoch=int(epoch))
         record = record_of(machine._level(), producer.transactional_id, changed)
-        outcome = Outcome([record])
+        outcome = TransactionOutcome([record])
         coordinators.write(producer.transactional_id, lambda machine, at: outcome)
         self.world.settle()
         producer.epoch = int(epoch)

@@ -19,6 +19,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from barnabas.broker.coordinator.latecomers import Latecomers
 from barnabas.log.state.producer_state import TRUSTED, TransactionalWriter, Verification
+from barnabas.operation import AnyOutcome, Instant, Outcome
 from barnabas.ports import call_all
 from barnabas.record.batch import HEADER_SIZE
 from barnabas.record.builder import build_batch, end_transaction_marker
@@ -31,13 +32,6 @@ from barnabas.wire.schema import Message
 
 RECORD_OVERHEAD_BYTES = 31
 """More than lengths, deltas and attributes of one record without headers can take."""
-
-
-class Instant(NamedTuple):
-    """When something happens: monotonic milliseconds and the date."""
-
-    now_ms: float
-    wall_ms: int
 
 
 class Marker(NamedTuple):
@@ -60,60 +54,9 @@ class Marker(NamedTuple):
         )
 
 
-class _Told(NamedTuple):
-    """The outcome of a marker: nothing but that it is committed."""
-
-    replies: Sequence[tuple[Parked, Message]] = ()
-    records: Sequence[Any] = ()
-    replay: bool = True
-    atomic: bool = True
-    producer: TransactionalWriter | None = None
-    reply: Message | KafkaError | None = None
-    effects: Sequence[Any] = ()
-    on_settled: None = None
-
-
-class Outcome(Protocol):
-    """A machine's answer to one operation. The order of its parts is the order of their effects."""
-
-    @property
-    def replies(self) -> Sequence[tuple[Parked, Message]]:
-        """Answers that rest on nothing unwritten; given at once."""
-
-    @property
-    def records(self) -> Sequence[Any]:
-        """The records that were decided."""
-
-    @property
-    def replay(self) -> bool:
-        """False where the machine holds what the records say already, in state of its own that no
-        revert undoes; `on_settled` puts that right where they are lost."""
-
-    @property
-    def atomic(self) -> bool:
-        """False where the records may be spread over several batches."""
-
-    @property
-    def producer(self) -> TransactionalWriter | None:
-        """Whose transaction the records belong to: they are a batch of their own then, and what they say
-        holds once its marker comes."""
-
-    @property
-    def reply(self) -> Message | KafkaError | None:
-        """The operation's answer, given when the records and all before them are committed."""
-
-    @property
-    def effects(self) -> Sequence[Any]:
-        """The effects that others have to perform; they rest on nothing unwritten."""
-
-    @property
-    def on_settled(self) -> Callable[[ErrorCode, Any], Outcome] | None:
-        """The next step, once the records are committed (NONE) or lost (why)."""
-
-
 class CoordinatorMachine(Protocol):
     """A pure machine over its own records. Operations are methods of its own, which return an
-    :class:`Outcome` or raise ``KafkaError``."""
+    :class:`AnyOutcome` or raise ``KafkaError``."""
 
     def encode(self, record: Any, /) -> tuple[bytes, bytes | None]:
         """Key and value as they stand in the log; a value of None is a tombstone."""
@@ -137,7 +80,7 @@ class CoordinatorMachine(Protocol):
     def revert_to(self, offset: int, /) -> None:
         """Undo the records from `offset` on."""
 
-    def on_loaded(self, at: Any, /) -> Sequence[Outcome]:
+    def on_loaded(self, at: Any, /) -> Sequence[AnyOutcome]:
         """All records were replayed: begin to coordinate."""
 
     def on_unloaded(self) -> Sequence[tuple[Parked, Message]]:
@@ -146,7 +89,7 @@ class CoordinatorMachine(Protocol):
     def deadline_ms(self) -> float:
         """When `take_due` is to be called at the latest; infinite where nothing is pending."""
 
-    def take_due(self, at: Any, /) -> Outcome | None:
+    def take_due(self, at: Any, /) -> AnyOutcome | None:
         """One operation that is due, decided; None where none is."""
 
 
@@ -217,7 +160,7 @@ class _Event:
     __slots__ = ("deadline_ms", "done", "offset", "on_settled", "reply")
 
     def __init__(
-        self, offset: int, deadline_ms: float, outcome: Outcome, done: Done | None
+        self, offset: int, deadline_ms: float, outcome: AnyOutcome, done: Done | None
     ) -> None:
         self.offset = offset
         self.deadline_ms = deadline_ms
@@ -327,13 +270,13 @@ class CoordinatorShard(Generic[M]):
         return min(due, self._waiting[0].deadline_ms) if self._waiting else due
 
     def decide(
-        self, operation: Callable[[M, Instant], Outcome], done: Done | None, at: Instant
+        self, operation: Callable[[M, Instant], AnyOutcome], done: Done | None, at: Instant
     ) -> None:
         """Run an operation on the newest state and perform what it decides. Raises what it raises."""
         self.machine.expect(self.next_offset)
         self.apply_outcome(operation(self.machine, at), done, at)
 
-    def apply_outcome(self, outcome: Outcome, done: Done | None, at: Instant) -> None:
+    def apply_outcome(self, outcome: AnyOutcome, done: Done | None, at: Instant) -> None:
         """Perform what an operation decided."""
         refused: KafkaError | None = None
         if outcome.records:
@@ -372,7 +315,7 @@ class CoordinatorShard(Generic[M]):
         end = self._append(marker.to_bytes(at.wall_ms), TRUSTED, version)
         self.machine.replay_marker(self.next_offset, marker.producer_id, marker.committed)
         self.written = self.next_offset = end
-        self._waiting.append(_Event(end, at.now_ms + self._write_timeout_ms, _Told(), done))
+        self._waiting.append(_Event(end, at.now_ms + self._write_timeout_ms, Outcome(), done))
         self.advance(self.log.high_watermark, at)
 
     def flush(self, at: Instant) -> KafkaError | None:
@@ -512,14 +455,14 @@ class CoordinatorShard(Generic[M]):
             finally:
                 _reply_all(self.machine.on_unloaded())
 
-    def _encoded(self, outcome: Outcome) -> list[tuple[bytes, bytes | None]]:
+    def _encoded(self, outcome: AnyOutcome) -> list[tuple[bytes, bytes | None]]:
         try:
             return [self.machine.encode(record) for record in outcome.records]
         except UnsupportedFieldError as error:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
 
     def _write_transactional(
-        self, producer: TransactionalWriter, outcome: Outcome, at: Instant
+        self, producer: TransactionalWriter, outcome: AnyOutcome, at: Instant
     ) -> None:
         """A batch of its own, appended at once: others' records do not wait for the marker."""
         if self._batch:
@@ -545,7 +488,7 @@ class CoordinatorShard(Generic[M]):
         self.written = end
         self._made_room = True
 
-    def _enqueue(self, outcome: Outcome, at: Instant) -> None:
+    def _enqueue(self, outcome: AnyOutcome, at: Instant) -> None:
         if outcome.producer is not None:
             self._write_transactional(outcome.producer, outcome, at)
             return

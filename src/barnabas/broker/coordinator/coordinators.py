@@ -32,12 +32,11 @@ from barnabas.broker.coordinator.coordinator_shard import (
     CoordinatorMachine,
     CoordinatorShard,
     Done,
-    Instant,
     M,
     Marker,
-    Outcome,
     answer_of,
 )
+from barnabas.operation import AnyOutcome, Instant
 from barnabas.ports import Ports, Wakeup, call_all, raise_soon
 from barnabas.raft.metrics import Window
 from barnabas.record.compression import Codec
@@ -51,7 +50,7 @@ __all__ = [
     "Instant",
     "Marker",
     "Operation",
-    "Outcome",
+    "AnyOutcome",
     "CoordinatorShard",
     "java_string_hash",
     "partition_of",
@@ -61,7 +60,7 @@ AFTER_FAULT_MS = 1_000.0
 KEYS_KNOWN = 500
 """Keys whose partition need not be worked out again: those that ask all the time."""
 T = TypeVar("T")
-Operation: TypeAlias = Callable[[M, Instant], Outcome]
+Operation: TypeAlias = Callable[[M, Instant], AnyOutcome]
 
 
 def java_string_hash(text: str) -> int:

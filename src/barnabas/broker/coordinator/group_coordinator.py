@@ -18,7 +18,7 @@ from barnabas.config.node import NodeConfig
 from barnabas.group.cluster_topics import ClusterTopics
 from barnabas.group.group_table import GroupCounters
 from barnabas.group.machine import GroupMachine
-from barnabas.group.outcome import Caller, Outcome
+from barnabas.group.outcome import Caller, GroupOutcome
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.ports import Ports
@@ -94,7 +94,7 @@ class GroupCoordinators(Coordinators[GroupMachine]):
         """Topics (name by id) are gone from the cluster: so are the offsets committed for them. Their names
         may be others' by now."""
 
-        def delete(machine: GroupMachine, at: Instant) -> Outcome:
+        def delete(machine: GroupMachine, at: Instant) -> GroupOutcome:
             return machine.delete_topics(deleted)
 
         self.write_all(delete)
@@ -169,7 +169,7 @@ class AdaptedParked(Parked):
 def write_waiting(
     role: GroupRole,
     group_id: str,
-    operation: Callable[[GroupMachine, Parked, Instant], Outcome],
+    operation: Callable[[GroupMachine, Parked, Instant], GroupOutcome],
     refused: Callable[[KafkaError], Message],
     parked: Parked | None = None,
 ) -> Parked:
@@ -177,7 +177,7 @@ def write_waiting(
     `parked` is an ordinary one where not given."""
     waiting = parked or Parked()
 
-    def decide(machine: GroupMachine, at: Instant) -> Outcome:
+    def decide(machine: GroupMachine, at: Instant) -> GroupOutcome:
         return operation(machine, waiting, at)
 
     def done(result: Message | KafkaError | None) -> None:

@@ -27,8 +27,8 @@ from barnabas.transaction.outcome import (
     Completed,
     GetProducerId,
     NeedsProducerId,
-    Outcome,
     SendMarkers,
+    TransactionOutcome,
 )
 from barnabas.types import TRANSACTIONS_TOPIC
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -96,7 +96,7 @@ class TransactionCoordinators(Coordinators[TransactionMachine]):
     def write_with_id(
         self,
         transactional_id: str,
-        operation: Callable[[TransactionMachine, int | None, Instant], Outcome],
+        operation: Callable[[TransactionMachine, int | None, Instant], TransactionOutcome],
         done: Done,
     ) -> None:
         """Write as `write` does, an operation that may need a fresh producer id."""

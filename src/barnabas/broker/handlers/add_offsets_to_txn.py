@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.coordinator.coordinators import Instant
 from barnabas.transaction.machine import TransactionMachine
-from barnabas.transaction.outcome import Outcome
+from barnabas.transaction.outcome import TransactionOutcome
 from barnabas.types import OFFSETS_TOPIC, TopicPartition
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError, fenced_code
@@ -43,7 +43,7 @@ def handle(request: AddOffsetsToTxnRequest, ctx: RequestContext, broker: AddOffs
         OFFSETS_TOPIC, broker.hashed.partition_for(OFFSETS_TOPIC, request.group_id)
     )
 
-    def add(machine: TransactionMachine, at: Instant) -> Outcome:
+    def add(machine: TransactionMachine, at: Instant) -> TransactionOutcome:
         return machine.add_partitions(
             request.transactional_id, request.producer_id, request.producer_epoch,
             {place: None}, 0, at,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.coordinator.coordinators import Instant
 from barnabas.transaction.machine import TransactionMachine
-from barnabas.transaction.outcome import Outcome
+from barnabas.transaction.outcome import TransactionOutcome
 from barnabas.transaction.transaction import BUMPS_EPOCH_SINCE, Partitions
 from barnabas.types import TopicPartition
 from barnabas.wire.api_table import ApiKey
@@ -143,7 +143,7 @@ def _decide(
         refuse(ErrorCode.OPERATION_NOT_ATTEMPTED, unknown)
         return
 
-    def operation(machine: TransactionMachine, at: Instant) -> Outcome:
+    def operation(machine: TransactionMachine, at: Instant) -> TransactionOutcome:
         who = (wanted.transactional_id, wanted.producer_id, wanted.producer_epoch)
         if wanted.verify_only:
             return machine.verify_partitions(*who, places)

@@ -15,7 +15,7 @@ from barnabas.broker.coordinator.coordinators import Instant
 from barnabas.broker.coordinator.group_coordinator import GroupRole, caller_of, write_group
 from barnabas.group.consumer.request_checks import check_request
 from barnabas.group.machine import GroupMachine
-from barnabas.group.outcome import Outcome
+from barnabas.group.outcome import GroupOutcome
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
@@ -51,7 +51,7 @@ def handle(
         return error_response(request, error.code, error.message)
     caller = caller_of(ctx, role)
 
-    def beat(machine: GroupMachine, at: Instant) -> Outcome:
+    def beat(machine: GroupMachine, at: Instant) -> GroupOutcome:
         return machine.consumer_heartbeat(request, caller, at)
 
     def refused(error: KafkaError) -> ConsumerGroupHeartbeatResponse:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from barnabas.broker.coordinator.coordinators import Instant
 from barnabas.broker.coordinator.group_coordinator import GroupRole
 from barnabas.group.machine import GroupMachine
-from barnabas.group.outcome import Outcome
+from barnabas.group.outcome import GroupOutcome
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import KafkaError
 from barnabas.wire.messages.delete_groups_request import DeleteGroupsRequest
@@ -61,7 +61,7 @@ def _delete(
     group_ids: list[str],
     add: Callable[[Sequence[DeletableGroupResult]], None],
 ) -> None:
-    def delete(machine: GroupMachine, at: Instant) -> Outcome:
+    def delete(machine: GroupMachine, at: Instant) -> GroupOutcome:
         return machine.delete_groups(group_ids)
 
     def done(result: Message | KafkaError | None) -> None:

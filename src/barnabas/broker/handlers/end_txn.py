@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from barnabas.broker.coordinator.coordinators import Instant
 from barnabas.transaction.ending import Ending
 from barnabas.transaction.machine import TransactionMachine
-from barnabas.transaction.outcome import Outcome
+from barnabas.transaction.outcome import TransactionOutcome
 from barnabas.transaction.transaction import BUMPS_EPOCH_SINCE
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError, fenced_code
@@ -41,7 +41,7 @@ def handle(request: EndTxnRequest, ctx: RequestContext, broker: HasTransactions)
     parked = Parked()
     version = BUMPS_EPOCH_SINCE if ctx.api_version >= BUMPS_SINCE else 0
 
-    def end(machine: TransactionMachine, fresh_id: int | None, at: Instant) -> Outcome:
+    def end(machine: TransactionMachine, fresh_id: int | None, at: Instant) -> TransactionOutcome:
         wish = Ending(
             request.producer_id, request.producer_epoch, request.committed, version, fresh_id
         )

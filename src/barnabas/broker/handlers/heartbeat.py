@@ -11,7 +11,7 @@ from __future__ import annotations
 from barnabas.broker.coordinator.coordinators import Instant
 from barnabas.broker.coordinator.group_coordinator import GroupRole, check_group_id, write_group
 from barnabas.group.machine import GroupMachine
-from barnabas.group.outcome import Outcome
+from barnabas.group.outcome import GroupOutcome
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.heartbeat_request import HeartbeatRequest
@@ -27,7 +27,7 @@ def handle(
     if code := check_group_id(request.group_id):
         return HeartbeatResponse(error_code=code)
 
-    def beat(machine: GroupMachine, at: Instant) -> Outcome:
+    def beat(machine: GroupMachine, at: Instant) -> GroupOutcome:
         return machine.heartbeat(request, at)
 
     def refused(error: KafkaError) -> HeartbeatResponse:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.coordinator.coordinators import Instant
 from barnabas.transaction.machine import TransactionMachine
-from barnabas.transaction.outcome import Outcome
+from barnabas.transaction.outcome import TransactionOutcome
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError, fenced_code
 from barnabas.wire.messages.init_producer_id_request import InitProducerIdRequest
@@ -79,7 +79,7 @@ def _transactional(
 ) -> Parked:
     parked = Parked()
 
-    def init(machine: TransactionMachine, fresh_id: int | None, at: Instant) -> Outcome:
+    def init(machine: TransactionMachine, fresh_id: int | None, at: Instant) -> TransactionOutcome:
         return machine.init_producer_id(request, fresh_id, at)
 
     def done(result: Message | KafkaError | None) -> None:

@@ -22,7 +22,7 @@ from barnabas.broker.coordinator.group_coordinator import (
 )
 from barnabas.config.settings import GroupSettings
 from barnabas.group.machine import GroupMachine
-from barnabas.group.outcome import Outcome
+from barnabas.group.outcome import GroupOutcome
 from barnabas.group.rebalance import join_refused
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -66,7 +66,7 @@ def handle(
         return parked
     request, caller = upgrade(request, ctx.api_version), caller_of(ctx, role)
 
-    def join(machine: GroupMachine, waiting: Parked, at: Instant) -> Outcome:
+    def join(machine: GroupMachine, waiting: Parked, at: Instant) -> GroupOutcome:
         return machine.join_group(request, caller, waiting, at)
 
     def refused(error: KafkaError) -> JoinGroupResponse:

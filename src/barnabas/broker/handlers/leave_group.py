@@ -13,7 +13,7 @@ from __future__ import annotations
 from barnabas.broker.coordinator.coordinators import Instant
 from barnabas.broker.coordinator.group_coordinator import GroupRole, check_group_id, write_group
 from barnabas.group.machine import GroupMachine
-from barnabas.group.outcome import Outcome
+from barnabas.group.outcome import GroupOutcome
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
@@ -52,7 +52,7 @@ def handle(
     version = ctx.api_version
     request = upgrade(request, version)
 
-    def leave(machine: GroupMachine, at: Instant) -> Outcome:
+    def leave(machine: GroupMachine, at: Instant) -> GroupOutcome:
         return machine.leave_group(request, at)
 
     def refused(error: KafkaError) -> Message:

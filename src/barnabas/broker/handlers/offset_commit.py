@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from barnabas.broker.coordinator.coordinators import Instant
 from barnabas.broker.coordinator.group_coordinator import GroupRole, caller_of, write_group
 from barnabas.group.machine import GroupMachine
-from barnabas.group.outcome import Outcome
+from barnabas.group.outcome import GroupOutcome
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.types import ZERO_UUID, Uuid
 from barnabas.wire.api_table import ApiKey
@@ -65,7 +65,7 @@ def handle(
     )
     caller = caller_of(ctx, role)
 
-    def commit(machine: GroupMachine, at: Instant) -> Outcome:
+    def commit(machine: GroupMachine, at: Instant) -> GroupOutcome:
         return machine.commit_offsets(wanted, caller, at)
 
     def refused(error: KafkaError) -> Message:

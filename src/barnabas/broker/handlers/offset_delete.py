@@ -12,7 +12,7 @@ from __future__ import annotations
 from barnabas.broker.coordinator.coordinators import Instant
 from barnabas.broker.coordinator.group_coordinator import GroupRole, check_group_id, write_group
 from barnabas.group.machine import GroupMachine
-from barnabas.group.outcome import Outcome
+from barnabas.group.outcome import GroupOutcome
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.offset_delete_request import (
@@ -55,7 +55,7 @@ def handle(
             accepted.append(OffsetDeleteRequestTopic(name=topic.name, partitions=good))
     wanted = OffsetDeleteRequest(group_id=request.group_id, topics=accepted)
 
-    def delete(machine: GroupMachine, at: Instant) -> Outcome:
+    def delete(machine: GroupMachine, at: Instant) -> GroupOutcome:
         return machine.delete_offsets(wanted)
 
     def refused(error: KafkaError) -> OffsetDeleteResponse:

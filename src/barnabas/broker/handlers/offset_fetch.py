@@ -18,7 +18,7 @@ from collections.abc import Callable
 from barnabas.broker.coordinator.coordinators import Instant
 from barnabas.broker.coordinator.group_coordinator import GroupRole
 from barnabas.group.machine import GroupMachine
-from barnabas.group.outcome import Outcome
+from barnabas.group.outcome import GroupOutcome
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.types import ZERO_UUID
 from barnabas.wire.api_table import ApiKey
@@ -169,7 +169,7 @@ def _ask(
     def failed(error: KafkaError) -> None:
         put(_group_error(group, error.code, version))
 
-    def fetch(machine: GroupMachine, at: Instant) -> Outcome:
+    def fetch(machine: GroupMachine, at: Instant) -> GroupOutcome:
         return machine.fetch_stable_offsets(group)
 
     def done(result: Message | KafkaError | None) -> None:

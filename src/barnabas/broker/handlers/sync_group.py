@@ -12,7 +12,7 @@ from __future__ import annotations
 from barnabas.broker.coordinator.coordinators import Instant
 from barnabas.broker.coordinator.group_coordinator import GroupRole, check_group_id, write_waiting
 from barnabas.group.machine import GroupMachine
-from barnabas.group.outcome import Outcome
+from barnabas.group.outcome import GroupOutcome
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.sync_group_request import SyncGroupRequest
@@ -32,7 +32,7 @@ def handle(
     if code := check_group_id(request.group_id):
         return SyncGroupResponse(error_code=code)
 
-    def sync(machine: GroupMachine, parked: Parked, at: Instant) -> Outcome:
+    def sync(machine: GroupMachine, parked: Parked, at: Instant) -> GroupOutcome:
         return machine.sync_group(request, parked, at)
 
     def refused(error: KafkaError) -> SyncGroupResponse:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from barnabas.broker.coordinator.coordinator_shard import Instant, answer_of
+from barnabas.broker.coordinator.coordinator_shard import answer_of
 from barnabas.broker.transaction.first_writes import (
     Proceed,
     Proof,
@@ -25,9 +25,10 @@ from barnabas.broker.transaction.first_writes import (
     begin_group_verification,
 )
 from barnabas.group.machine import GroupMachine
-from barnabas.group.outcome import Outcome
+from barnabas.group.outcome import GroupOutcome
 from barnabas.log.state.producer_state import TransactionalWriter
 from barnabas.metadata.image.image import MetadataImage
+from barnabas.operation import Instant
 from barnabas.types import OFFSETS_TOPIC, Uuid
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -96,7 +97,7 @@ def handle(
             return
         producer = TransactionalWriter(request.producer_id, request.producer_epoch, proof)
 
-        def decide(machine: GroupMachine, at: Instant) -> Outcome:
+        def decide(machine: GroupMachine, at: Instant) -> GroupOutcome:
             return machine.commit_transactional_offsets(request, producer, ids, at)
 
         broker.groups.write(request.group_id, decide, done)

@@ -34,8 +34,9 @@ from barnabas.group.consumer.target_assignment import (
     target_records,
 )
 from barnabas.group.group_table import GroupTable, GroupTimer
-from barnabas.group.outcome import Caller, Instant
+from barnabas.group.outcome import Caller
 from barnabas.group.record_codec import GroupRecord
+from barnabas.operation import Instant
 from barnabas.wire.regular_expressions import NameExpression
 
 REGEX_REFRESH_MIN_MS = 10_000

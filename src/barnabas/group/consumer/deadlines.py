@@ -12,7 +12,8 @@ from typing import Any
 from barnabas.group.consumer.large_assignment import assign
 from barnabas.group.consumer.leaving import fence
 from barnabas.group.group_table import GroupTable, GroupTimer
-from barnabas.group.outcome import Instant, Outcome
+from barnabas.group.outcome import GroupOutcome
+from barnabas.operation import Instant
 
 CONSUMER_TIMERS = frozenset(
     {GroupTimer.REBALANCE, GroupTimer.ASSIGNMENT, GroupTimer.CLASSIC_JOIN, GroupTimer.CLASSIC_SYNC}
@@ -23,18 +24,18 @@ too."""
 
 def on_consumer_deadline(
     table: GroupTable, kind: GroupTimer, group_id: str, member_id: str, payload: Any, at: Instant
-) -> Outcome:
+) -> GroupOutcome:
     """Handle a deadline that is due. ASSIGNMENT computes the next target assignment; JOIN and SYNC are left
     from a classic group and do nothing; the others remove the member. `payload` of REBALANCE is the member
     epoch that it was set for."""
     group = table.consumer(group_id)
     if group is None:
-        return Outcome()
+        return GroupOutcome()
     if kind is GroupTimer.ASSIGNMENT:
         return assign(table, group, at)
     member = group.members.get(member_id)
     if member is None or kind in (GroupTimer.JOIN, GroupTimer.SYNC):
-        return Outcome()
+        return GroupOutcome()
     if kind is GroupTimer.REBALANCE and member.epoch != payload:
-        return Outcome()
+        return GroupOutcome()
     return fence(table, group, [member], at)

@@ -29,8 +29,9 @@ from barnabas.group.consumer.records import (
     target_record,
 )
 from barnabas.group.group_table import GroupTable, GroupTimer
-from barnabas.group.outcome import Caller, Instant, Outcome
+from barnabas.group.outcome import Caller, GroupOutcome
 from barnabas.group.record_codec import GroupRecord, group_tombstone
+from barnabas.operation import Instant
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from barnabas.wire.messages.consumer_group_heartbeat_response import (
@@ -50,7 +51,7 @@ LEAST_MS = 50
 
 def heartbeat(
     table: GroupTable, request: ConsumerGroupHeartbeatRequest, caller: Caller, at: Instant
-) -> Outcome:
+) -> GroupOutcome:
     """Handle one heartbeat: a join, a leave (epoch below 0) or a regular one. Raises ``KafkaError`` where the
     group, the member, its epoch or its subscription is wrong."""
     if request.member_epoch < JOIN_EPOCH:
@@ -88,7 +89,7 @@ def heartbeat(
     response.heartbeat_interval_ms = _interval_ms(change, new, target[0], has_changed)
     if joins or is_full or has_changed:
         response.assignment = _assignment(new)
-    return Outcome(records=change.records, reply=response)
+    return GroupOutcome(records=change.records, reply=response)
 
 
 def group_to_join(

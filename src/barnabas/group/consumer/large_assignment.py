@@ -16,27 +16,28 @@ from barnabas.group.consumer.assignors.spec import Targets
 from barnabas.group.consumer.change import ASSIGNED_AT_ONCE_MAX, GroupChange
 from barnabas.group.consumer.consumer_group import Assigning, ConsumerGroup
 from barnabas.group.group_table import GroupTable, GroupTimer
-from barnabas.group.outcome import Instant, Outcome
+from barnabas.group.outcome import GroupOutcome
+from barnabas.operation import Instant
 
 RESTARTS_MAX = 3
 BETWEEN_STEPS_MS = 1.0
 
 
-def assign(table: GroupTable, group: ConsumerGroup, at: Instant) -> Outcome:
+def assign(table: GroupTable, group: ConsumerGroup, at: Instant) -> GroupOutcome:
     """Compute the target assignment that is due, or one step of it. Members learn of it with their next
     heartbeat."""
     if group.is_empty or group.epoch <= group.assignment_epoch:
         group.assigning = None
-        return Outcome()
+        return GroupOutcome()
     change = GroupChange(table, group, at, [])
     targets = _step(change)
     if targets is None:
         key = (GroupTimer.ASSIGNMENT, group.group_id, "")
         table.timers.schedule(key, at.now_ms + BETWEEN_STEPS_MS)
-        return Outcome()
+        return GroupOutcome()
     group.assigning = None
     change.write_targets(targets)
-    return Outcome(records=change.records)
+    return GroupOutcome(records=change.records)
 
 
 def _step(change: GroupChange) -> Targets | None:

@@ -15,7 +15,8 @@ from barnabas.group.consumer.conversion.downgrade import can_downgrade, downgrad
 from barnabas.group.consumer.member import LEAVE_STATIC_EPOCH, ConsumerMember
 from barnabas.group.consumer.records import current_record, member_tombstones
 from barnabas.group.group_table import GroupTable, GroupTimer
-from barnabas.group.outcome import Instant, Outcome
+from barnabas.group.outcome import GroupOutcome
+from barnabas.operation import Instant
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from barnabas.wire.messages.consumer_group_heartbeat_response import (
@@ -33,7 +34,7 @@ _MEMBER_TIMERS = (
 )
 
 
-def leave(table: GroupTable, request: ConsumerGroupHeartbeatRequest, at: Instant) -> Outcome:
+def leave(table: GroupTable, request: ConsumerGroupHeartbeatRequest, at: Instant) -> GroupOutcome:
     """Epoch -1: the member is gone; -2: a static member will return. Raises GROUP_ID_NOT_FOUND,
     UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
     group_id, member_id, instance_id = request.group_id, request.member_id, request.instance_id
@@ -57,7 +58,7 @@ def leave(table: GroupTable, request: ConsumerGroupHeartbeatRequest, at: Instant
     if request.member_epoch != LEAVE_STATIC_EPOCH:
         return fence(table, group, [member], at, response)
     away = replace(member, epoch=LEAVE_STATIC_EPOCH, revoking={})
-    return Outcome(records=[current_record(group_id, away)], reply=response)
+    return GroupOutcome(records=[current_record(group_id, away)], reply=response)
 
 
 def fence(
@@ -66,11 +67,11 @@ def fence(
     members: Sequence[ConsumerMember],
     at: Instant,
     reply: Message | None = None,
-) -> Outcome:
+) -> GroupOutcome:
     """Remove members; where only members of the classic protocol are left, and may be so, the group
     becomes a classic one."""
     if not members:
-        return Outcome(reply=reply)
+        return GroupOutcome(reply=reply)
     leaving = {member.member_id: None for member in members}
     if can_downgrade(table, group, leaving):
         outcome = downgrade(table, group, leaving, at)
@@ -90,15 +91,15 @@ def fence(
     if len(group.members) > len(members):
         schedule_assignment(table, group, at, change.assignment_wait_ms())
 
-    def settled(error: ErrorCode, at: Instant) -> Outcome:
+    def settled(error: ErrorCode, at: Instant) -> GroupOutcome:
         for member in members:
             if error is ErrorCode.NONE:
                 forget_timers(table, group.group_id, member.member_id)
             else:
                 _try_again(table, group.group_id, member.member_id, at)
-        return Outcome()
+        return GroupOutcome()
 
-    return Outcome(records=change.records, reply=reply, on_settled=settled)
+    return GroupOutcome(records=change.records, reply=reply, on_settled=settled)
 
 
 def _try_again(table: GroupTable, group_id: str, member_id: str, at: Instant) -> None:

@@ -12,10 +12,11 @@ from collections.abc import Callable
 from barnabas.broker.broker import Broker
 from barnabas.group.classic_group import ClassicGroup
 from barnabas.group.machine import GroupMachine
-from barnabas.group.outcome import Instant, Outcome
+from barnabas.group.outcome import GroupOutcome
 from barnabas.group.records.consumer_group_metadata_key import ConsumerGroupMetadataKey
 from barnabas.group.records.group_metadata_key import GroupMetadataKey
 from barnabas.group.records.offset_commit_key import OffsetCommitKey
+from barnabas.operation import Instant
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.checkers.group_owners import OneOwnerPerGeneration
 from barnabas.sim.cluster import SimCluster, SimNode
@@ -70,7 +71,7 @@ def _judged(
     class Judged(GroupMachine):
         __slots__ = ()
 
-        def take_due(self, at: Instant) -> Outcome | None:
+        def take_due(self, at: Instant) -> GroupOutcome | None:
             outcome = super().take_due(at)
             made: list[CommitAttempt] = []
             groups: set[str] = set()
@@ -93,7 +94,7 @@ def _judged(
     return Judged
 
 
-def _gone(outcome: Outcome | None) -> list[str]:
+def _gone(outcome: GroupOutcome | None) -> list[str]:
     """Groups that are no more; not those that only are of another kind now."""
     records = [] if outcome is None else outcome.records
     kept = {r.key.group for r in records if isinstance(r.key, GroupMetadataKey) and r.value}
@@ -123,12 +124,12 @@ def _check(machine: GroupMachine, group_id: str, place: tuple[str, int], now: in
         raise Violation(f"{where} at {now}, not before {least} was it due: {known}")
 
 
-def _tell_end(outcome: Outcome, commits: Commits, made: list[CommitAttempt]) -> None:
+def _tell_end(outcome: GroupOutcome, commits: Commits, made: list[CommitAttempt]) -> None:
     settled = outcome.on_settled
 
-    def on_settled(error: ErrorCode, at: Instant) -> Outcome:
+    def on_settled(error: ErrorCode, at: Instant) -> GroupOutcome:
         if not error:
             commits.acknowledge(made)
-        return settled(error, at) if settled is not None else Outcome()
+        return settled(error, at) if settled is not None else GroupOutcome()
 
     outcome.on_settled = on_settled

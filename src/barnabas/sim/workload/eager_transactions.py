@@ -25,7 +25,7 @@ from barnabas.sim.ledger import Attempt
 from barnabas.sim.workload.prepared import NEWEST
 from barnabas.sim.workload.transactions import Processor, ProcessorPlan, stable_offset
 from barnabas.transaction.machine import TransactionMachine, record_of
-from barnabas.transaction.outcome import Outcome, SendMarkers
+from barnabas.transaction.outcome import SendMarkers, TransactionOutcome
 from barnabas.transaction.states import AT_REST
 from barnabas.transaction.transaction import BUMPS_EPOCH_SINCE, CLIENT_EPOCH_MAX, Transaction
 from barnabas.types import TopicPartition
@@ -184,7 +184,7 @@ class EagerProcessor(Processor):
                 if coordinators and known is not None and _may_move(known, epoch):
                     level = node.broker.transactions.level() if node.broker else 0
                     record = record_of(level, name, known._replace(producer_epoch=epoch))
-                    moved = Outcome([record])
+                    moved = TransactionOutcome([record])
                     coordinators.write(name, partial(_decided, moved))
                     self.workload.cluster.world.totals["producers near their last epoch"] += 1
                     return True
@@ -195,7 +195,9 @@ def _may_move(known: Transaction, epoch: int) -> bool:
     return known.state in AT_REST and known.producer_epoch < epoch
 
 
-def _decided(outcome: Outcome, machine: TransactionMachine, at: Instant) -> Outcome:
+def _decided(
+    outcome: TransactionOutcome, machine: TransactionMachine, at: Instant
+) -> TransactionOutcome:
     """The operation that decides just this."""
     return outcome
 

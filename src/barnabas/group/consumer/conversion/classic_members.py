@@ -29,8 +29,9 @@ from barnabas.group.consumer.member import (
 )
 from barnabas.group.group_table import GroupTable, GroupTimer
 from barnabas.group.join import KNOWN_MEMBER_ID_VERSION, Joining
-from barnabas.group.outcome import Instant, Outcome
+from barnabas.group.outcome import GroupOutcome
 from barnabas.group.rebalance import join_refused, sync_refused
+from barnabas.operation import Instant
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from barnabas.wire.messages.heartbeat_request import HeartbeatRequest
@@ -43,7 +44,7 @@ from barnabas.wire.messages.sync_group_response import SyncGroupResponse
 from barnabas.wire.request import Parked
 
 
-def join(table: GroupTable, group: ConsumerGroup, joining: Joining) -> Outcome:
+def join(table: GroupTable, group: ConsumerGroup, joining: Joining) -> GroupOutcome:
     """The member joins or rejoins; the answer comes when that is committed. Raises what is wrong."""
     request, at = joining.request, joining.at
     member_id = request.member_id or table.random_uuid()
@@ -52,7 +53,7 @@ def join(table: GroupTable, group: ConsumerGroup, joining: Joining) -> Outcome:
     needs_id = not request.member_id and joining.instance_id is None
     if needs_id and joining.caller.api_version >= KNOWN_MEMBER_ID_VERSION:
         table.answer(joining.parked, join_refused(ErrorCode.MEMBER_ID_REQUIRED, member_id))
-        return Outcome()
+        return GroupOutcome()
     subscription = _subscription(joining)
     change = GroupChange(table, group, at, [])
     before = group.static_member(joining.instance_id)
@@ -71,13 +72,13 @@ def join(table: GroupTable, group: ConsumerGroup, joining: Joining) -> Outcome:
         return _answer_when_written(table, joining, new, outcome, is_consumer=False)
     new = change.reconcile(new, change.retarget(new), owned, changed=changed)
     return _answer_when_written(
-        table, joining, new, Outcome(records=change.records), is_consumer=True
+        table, joining, new, GroupOutcome(records=change.records), is_consumer=True
     )
 
 
 def sync(
     table: GroupTable, group: ConsumerGroup, request: SyncGroupRequest, parked: Parked, at: Instant
-) -> Outcome:
+) -> GroupOutcome:
     """Answer with the member's assignment. Raises UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION,
     INCONSISTENT_GROUP_PROTOCOL, REBALANCE_IN_PROGRESS."""
     member = _known(group, request.member_id, request.group_instance_id)
@@ -101,19 +102,19 @@ def sync(
         assignment=write_assignment(member.assigned, embedded_version(member), table.cluster),
     )
 
-    def settled(error: ErrorCode, at: Instant) -> Outcome:
+    def settled(error: ErrorCode, at: Instant) -> GroupOutcome:
         if error is not ErrorCode.NONE:
-            return Outcome(replies=[(parked, sync_refused(error))])
+            return GroupOutcome(replies=[(parked, sync_refused(error))])
         table.timers.cancel((GroupTimer.CLASSIC_SYNC, group.group_id, member.member_id))
         _keep_alive(table, group.group_id, member, at)
-        return Outcome(replies=[(parked, response)])
+        return GroupOutcome(replies=[(parked, response)])
 
-    return Outcome(on_settled=settled)
+    return GroupOutcome(on_settled=settled)
 
 
 def heartbeat(
     table: GroupTable, group: ConsumerGroup, request: HeartbeatRequest, at: Instant
-) -> Outcome:
+) -> GroupOutcome:
     """The member is alive; it learns whether it has to rejoin. Raises UNKNOWN_MEMBER_ID,
     FENCED_INSTANCE_ID, ILLEGAL_GENERATION."""
     member = _known(group, request.member_id, request.group_instance_id)
@@ -125,13 +126,13 @@ def heartbeat(
     revokes = member.state is MemberState.UNREVOKED_PARTITIONS
     if member.epoch < group.assignment_epoch or revokes or released:
         _expect_rejoin(table, group, member, at)
-        return Outcome(reply=HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-    return Outcome(reply=HeartbeatResponse())
+        return GroupOutcome(reply=HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+    return GroupOutcome(reply=HeartbeatResponse())
 
 
 def leave(
     table: GroupTable, group: ConsumerGroup, request: LeaveGroupRequest, at: Instant
-) -> Outcome:
+) -> GroupOutcome:
     """Each member gets its own answer."""
     answers: list[MemberResponse] = []
     leaving: dict[str, ConsumerMember] = {}
@@ -229,10 +230,10 @@ def _answer_when_written(
     table: GroupTable,
     joining: Joining,
     member: ConsumerMember,
-    outcome: Outcome,
+    outcome: GroupOutcome,
     *,
     is_consumer: bool,
-) -> Outcome:
+) -> GroupOutcome:
     request, group_id = joining.request, joining.request.group_id
     response = JoinGroupResponse(
         generation_id=member.epoch,
@@ -243,17 +244,17 @@ def _answer_when_written(
 
     first = outcome.on_settled
 
-    def settled(error: ErrorCode, at: Instant) -> Outcome:
+    def settled(error: ErrorCode, at: Instant) -> GroupOutcome:
         if first is not None:
             first(error, at)
         if error is not ErrorCode.NONE:
-            return Outcome(replies=[(joining.parked, join_refused(error, request.member_id))])
+            return GroupOutcome(replies=[(joining.parked, join_refused(error, request.member_id))])
         table.timers.cancel((GroupTimer.CLASSIC_JOIN, group_id, member.member_id))
         if is_consumer:
             _keep_alive(table, group_id, member, at)
             key = (GroupTimer.CLASSIC_SYNC, group_id, member.member_id)
             table.timers.schedule(key, at.now_ms + request.rebalance_timeout_ms)
-        return Outcome(replies=[(joining.parked, response)])
+        return GroupOutcome(replies=[(joining.parked, response)])
 
     outcome.on_settled = settled
     return outcome

@@ -21,9 +21,10 @@ from barnabas.group.consumer.conversion.embedded import EmbeddedError, version_o
 from barnabas.group.consumer.member import ConsumerMember
 from barnabas.group.consumer.records import group_tombstones
 from barnabas.group.group_table import GroupTable, GroupTimer
-from barnabas.group.outcome import Instant, Outcome
+from barnabas.group.outcome import GroupOutcome
 from barnabas.group.rebalance import prepare_rebalance
 from barnabas.group.record_codec import GroupRecord, group_record
+from barnabas.operation import Instant
 from barnabas.wire.errors import ErrorCode
 
 
@@ -49,7 +50,7 @@ def downgrade(
     records: list[GroupRecord] | None = None,
     *,
     rebalance: bool = True,
-) -> Outcome:
+) -> GroupOutcome:
     """Convert the group to a classic group without the members `leaving`. `joining` is a static member that
     replaces one of the others; `records` already has its records. With `rebalance`, the classic group begins
     a rebalance."""
@@ -61,7 +62,7 @@ def downgrade(
         renamed[before.member_id] = joining.member_id
         members = [joining if member is before else member for member in members]
     classic, assignments = _converted(group, members, table.cluster, at)
-    outcome = Outcome(replay=False)
+    outcome = GroupOutcome(replay=False)
     outcome.records = [
         *(records or ()),
         *group_tombstones(group, renamed),
@@ -84,10 +85,10 @@ def downgrade(
         following = prepare_rebalance(table, classic, at)
         assert not following.decides, f"{classic!r} has members that have not rejoined"
 
-    def settled(error: ErrorCode, at: Instant) -> Outcome:
+    def settled(error: ErrorCode, at: Instant) -> GroupOutcome:
         if error is not ErrorCode.NONE and table.consumer(group.group_id) is group:
             begin_timers(table, group, at)
-        return Outcome()
+        return GroupOutcome()
 
     outcome.on_settled = settled
     return outcome

@@ -27,9 +27,9 @@ from barnabas.group.consumer.records import (
 )
 from barnabas.group.consumer.replay import apply
 from barnabas.group.group_table import GroupTable, GroupTimer
-from barnabas.group.outcome import Instant
 from barnabas.group.rebalance import join_refused, sync_refused
 from barnabas.group.record_codec import GroupRecord, group_tombstone
+from barnabas.operation import Instant
 from barnabas.types import Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
 
