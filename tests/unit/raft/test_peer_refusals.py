@@ -8,6 +8,7 @@ from itertools import count
 import pytest
 
 from barnabas.raft.core.messages import FetchResponse, Response
+from barnabas.raft.core.states import Observer
 from barnabas.wire.errors import ErrorCode
 from tests.unit.raft.quorum_world import CLUSTER, Quorum
 from tests.unit.raft.script import Script
@@ -92,6 +93,23 @@ def test_an_observer_that_hears_older_epochs_alone_meets_another_quorum(
     told = Script().run(f"> voters 1 2 3 observers 4\n> saved 4 7 leader 1\n> start\n> run {ms}\n")
     sentence = "4 meets another quorum: it is in epoch 1, and this node has seen epoch 7"
     assert (sentence in told) == is_said
+
+
+def test_an_observer_says_rarely_that_two_nodes_lead_in_its_epoch() -> None:
+    """It asks every 20 ms."""
+    world = quorum(observers=1)
+    world.commit(b"a")
+    observer = world.nodes[4]
+    world.run_until(lambda: observer.journal.values == [b"a"])
+    assert observer.replica is not None and observer.process is not None
+    machine = observer.replica.machine
+    assert isinstance(machine.state, Observer)
+    machine.become(replace(machine.state, leader_id=machine.leader_id % 3 + 1))
+    for minutes in (1, 2):
+        world.world.run(world.world.now_ms + 59_000)
+        lines = [line for line in observer.process.log_lines if "raft.other_quorum" in line]
+        assert len(lines) == minutes
+        assert "both lead in epoch" in lines[0]
 
 
 class SomeAnswersLag(Script):

@@ -38,10 +38,6 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.schema import Message
 
 Step = Callable[[on.Event], None]
-OTHER_QUORUM = (
-    "if another quorum has these controllers' addresses now, restart this node under it; if the controllers"
-    " are those of before, they need the majority that has elected the later epoch"
-)
 _DISK_FAULTS = (OSError, CorruptLogError, CorruptBatchError)
 
 
@@ -359,7 +355,7 @@ class EffectExecutor:
         elif isinstance(effect, do.Halt):
             self.halt(reason)
         else:
-            self._ports.log("warning", "raft.other_quorum", reason=reason, what_now=OTHER_QUORUM)
+            self._strangers.on_other_quorum(reason)
 
 
 def _damaged(directory: str, end: int, offset: int) -> OSError:

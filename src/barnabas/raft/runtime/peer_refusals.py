@@ -3,7 +3,8 @@
 A directory that was formatted with another cluster id, or ``controller.quorum.voters`` that name another
 cluster's controllers, cannot be distinguished from a slow start by the protocol: every request is refused
 and repeated. So the refusals are counted here by peer. Each is said once, and again every
-`REPEAT_MS`, with this node's cluster id, theirs, and the directory that has this one's.
+`REPEAT_MS`, with this node's cluster id, theirs, and the directory that has this one's. That the peers are
+another quorum of this cluster is said as rarely.
 
 The node ends where it has belonged to no quorum in this life, and so many of its voters are of another
 cluster that the others are no majority: nothing that it could wait for makes that right. One that had a
@@ -32,6 +33,10 @@ from barnabas.wire.messages.describe_cluster_response import DescribeClusterResp
 CONTROLLERS = 2
 """The endpoint type of controllers, in DescribeCluster."""
 REPEAT_MS = 60_000.0
+OTHER_QUORUM = (
+    "if another quorum has these controllers' addresses now, restart this node under it; if the controllers"
+    " are those of before, they need the majority that has elected the later epoch"
+)
 NO_CONTROLLER = frozenset(
     {
         ErrorCode.UNSUPPORTED_VERSION,
@@ -77,6 +82,7 @@ class Strangers:
         self._belongs = False
         """Whether this replica has had a leader in this life."""
         self._known: dict[Endpoint, Stranger] = {}
+        self._other_quorum_said_ms = float("-inf")
 
     def on_leader(self, leader_id: int) -> None:
         self._belongs |= leader_id >= 0
@@ -93,6 +99,13 @@ class Strangers:
             self._refused(endpoint, error)
         else:
             self._known.pop(endpoint, None)
+
+    def on_other_quorum(self, reason: str) -> None:
+        """An answer shows another quorum. Each further one does, too: one comes with every fetch."""
+        now_ms = self._ports.clock.now_ms()
+        if now_ms - self._other_quorum_said_ms >= REPEAT_MS:
+            self._other_quorum_said_ms = now_ms
+            self._ports.log("warning", "raft.other_quorum", reason=reason, what_now=OTHER_QUORUM)
 
     def _refused(self, endpoint: Endpoint, error: ErrorCode) -> None:
         now_ms = self._ports.clock.now_ms()
