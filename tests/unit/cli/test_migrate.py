@@ -245,6 +245,19 @@ def test_a_controller_that_cannot_begin_leaves_no_claim(znodes: Znodes, tmp_path
     assert znodes.tree.find(CONTROLLER) is None
 
 
+def test_copy_says_why_its_claim_is_refused(
+    znodes: Znodes, nodes: list[Node], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*words: object) -> None:
+        raise claim.ClaimRefusedError("another quorum has migrated these znodes")
+
+    monkeypatch.setattr(claim, "take", refuse)
+    with pytest.raises(Failure, match="another quorum has migrated these znodes"):
+        copied(nodes)
+    assert znodes.tree.find(CONTROLLER) is None
+    assert not any(node.has_a_quorum for node in nodes)
+
+
 def test_copy_refuses_directories_of_another_cluster(znodes: Znodes, nodes: list[Node]) -> None:
     nodes[0].meta.write_text(zookeeper_owner_text(OTHER_ID, 1))
     with pytest.raises(Failure, match=f"data-1 belongs to node 1 of cluster {OTHER_ID}"):

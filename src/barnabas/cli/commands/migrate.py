@@ -259,7 +259,10 @@ def _claimed(zookeeper: str, controller: int) -> Mapping[str, NodeData]:
     znodes = _unprevented(zookeeper)
     if findings.is_claimed(znodes):
         return znodes
-    transaction, _ = claim.take(znodes, controller, 0, time.time_ns() // 1_000_000)
+    try:
+        transaction, _ = claim.take(znodes, controller, 0, time.time_ns() // 1_000_000)
+    except claim.ClaimRefusedError as error:
+        raise Failure(str(error)) from error
     write_znodes(zookeeper, [transaction])
     try:
         return _unprevented(zookeeper)  # what changed until the claim held
