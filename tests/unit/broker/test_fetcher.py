@@ -339,6 +339,21 @@ def test_a_log_without_epochs_is_fetched_again_until_it_can_be_truncated(
     assert set(world.asked()) == {0}
 
 
+def test_a_partition_whose_directory_fails_before_its_cut_is_said_to_fail(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.answer(data(0, b"a", b"b", high_watermark=1), data(1))
+    world.log().epochs.clear()
+    refuse(monkeypatch)
+    world.follow(epoch=1)
+    world.answer()
+    world.partitions[0].log = None
+    advance(world.ports, 1100)
+    world.answer()
+    said = [line for line in world.ports.log_lines if "fetcher.partition_failed" in line]
+    assert len(said) == 1 and "t-0" in said[0] and "its log directory failed" in said[0]
+
+
 def refuse(monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch that rotted hides where to cut."""
 

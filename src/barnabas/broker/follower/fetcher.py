@@ -474,7 +474,7 @@ class Fetcher:
             with suppress(KafkaError):  # its log directory failed just now
                 self.add(followed.partition)  # which may delay it again
             if self.followed.get(key) is followed:
-                self._enter(key, followed, FollowerPhase.FAILED)
+                self._fail(key, followed, "its log directory failed")
         if self._delayed:
             self._schedule(min(self.followed[key].state.delayed_until_ms for key in self._delayed))
 
