@@ -13,7 +13,8 @@ from barnabas.types import Endpoint
 from barnabas.wire.api_table import API_SCHEMAS, ApiKey
 from barnabas.wire.api_versions import Features
 from barnabas.wire.codec import decode, encode_bytes
-from barnabas.wire.connection.server_connection import READERS, ServerConnection
+from barnabas.wire.connection import server_connection
+from barnabas.wire.connection.server_connection import READERS, ServerConnection, key_bytes
 from barnabas.wire.connection.states import INTAKE_MOVES, STAGE_MOVES, Intake, Stage
 from barnabas.wire.dispatch import ApiTable
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -207,6 +208,23 @@ def test_a_fetch_waits_for_the_one_before_it_on_its_connection() -> None:
         waiting[-1].complete(FetchResponse())
     assert connection.in_flight == 0
     assert len(stream.unsent) >= 3
+
+
+def test_the_key_that_waits_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for each frame: a client may send thousands behind one fetch."""
+    encoded = list[ApiKey]()
+
+    def note(key: ApiKey) -> bytes:
+        encoded.append(key)
+        return key_bytes(key)
+
+    monkeypatch.setattr(server_connection, "key_bytes", note)
+    waiting = Waiting()
+    connection, _ = open_connection(waiting.server)
+    feed(connection, waiting.fetch + 5 * frame(ApiKey.API_VERSIONS, 0, b"") + waiting.fetch)
+    assert encoded == [ApiKey.FETCH]
+    waiting.fetches[0].complete(FetchResponse())
+    assert len(waiting.fetches) == 2
 
 
 class Worker:

@@ -123,6 +123,8 @@ class ServerConnection:
         """The request without an answer whose API waits for something to tell. The next one of this API
         waits for it: fetch responses are the largest, and its response would be held in memory until the
         first one is sent."""
+        self._waiting_key = b""
+        """The first bytes of each request of that API."""
         self._holder: Working | None = None
         """The request in progress that no other request may overtake."""
         self._throttled_until_ms = 0.0
@@ -294,7 +296,7 @@ class ServerConnection:
         return (
             self._holder is not None
             or self._is_full()
-            or (self._waiting is not None and frame[:2] == key_bytes(self._waiting.entry.api.key))
+            or (self._waiting is not None and frame[:2] == self._waiting_key)
         )
 
     def _is_full(self) -> bool:
@@ -407,7 +409,7 @@ class ServerConnection:
         turn.parked = parked
         self.responses.turns.append(turn)
         if turn.entry.api.waits:
-            self._waiting = turn
+            self._waiting, self._waiting_key = turn, key_bytes(turn.entry.api.key)
         parked.attach(partial(self._reply, turn))
         if isinstance(parked, Working):
             self._holder = parked if parked.holds else None
