@@ -1,9 +1,9 @@
 """Decisions and refusals of the controllers, kept as they are read: the time line, and why something is so.
 
 The feed reads the metadata log as an observer, from its beginning and then what is new, with a client of its
-own. A controller of Barnabas writes a reason on each decision; one of Apache Kafka writes none, and
-`has_reasons` says so. In ZooKeeper mode the brokers are asked for what they remember. Memory is bounded: the
-newest `EVENTS_MAX` stay.
+own; a long log is read in several refreshes. A controller of Barnabas writes a reason on each decision; one
+of Apache Kafka writes none, and `has_reasons` says so. In ZooKeeper mode the brokers are asked for what they
+remember. Memory is bounded: the newest `EVENTS_MAX` stay.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import NamedTuple
 
 from barnabas.cli.commands.cluster_events import RefusalReader
 from barnabas.cli.connection.connect import sentence
 from barnabas.cli.connection.controller_events import ControllerEvents
 from barnabas.cli.connection.metadata_log_reader import MetadataLogReader, NoMetadataLog
-from barnabas.cli.failure import Failure
-from barnabas.client.network.connection import ChannelError
+from barnabas.console.cluster_views.parts import EXPECTED
 from barnabas.host.client import Connected
 from barnabas.metadata.views.cluster_events import ClusterEvent, EventReader
 from barnabas.wire.errors import KafkaError
@@ -27,6 +27,9 @@ from barnabas.wire.errors import KafkaError
 EVENTS_MAX = 5_000
 FRESH_S = 0.9
 """Seconds in which nothing is read again."""
+READ_S = 3.0
+"""Seconds after which a refresh reads no further; the next one continues. A page waits as long for the
+refresh of another page."""
 RETRY_S = 10.0
 """After a failure the feed waits so long before it reads again."""
 DECISIONS = ("election", "isr", "reassignment", "partition", "broker")
@@ -56,65 +59,100 @@ def _cause(event: ClusterEvent) -> tuple[str, str, int]:
     return event.kind, event.reason, event.at_ms // 1_000
 
 
+class FeedRead(NamedTuple):
+    """Events that are new; `is_whole` is false where there are more."""
+
+    events: list[ClusterEvent]
+    is_whole: bool
+
+
 class EventFeed:
-    """The events of one cluster as one user may read them."""
+    """The events of one cluster as one user may read them. Threads of several pages share it."""
 
     def __init__(self, new_client: Callable[[], Connected]) -> None:
         self._new_client = new_client
         self._client: Connected | None = None
-        self._read: Callable[[], list[ClusterEvent]] | None = None
-        self._lock = threading.Lock()
+        self._read: Callable[[], FeedRead] | None = None
+        self._reading = threading.Lock()
+        """Held while the cluster is asked: it guards the client and the reader."""
         self._next_read_s = 0.0
         self._closed = False
-        self.events: deque[ClusterEvent] = deque(maxlen=EVENTS_MAX)
-        """In the order of their dates as they were read."""
+        self._changing = threading.Lock()
+        """Held for moments: it guards the events."""
+        self._events: deque[ClusterEvent] = deque(maxlen=EVENTS_MAX)
+        self._last_of: dict[tuple[str, str], ClusterEvent] = {}
+        """The last event of each kind and subject that is among the events or was."""
         self.problem = ""
         """Why events are missing; empty where none are."""
         self.has_reasons = False
         """Whether any decision came with its reason."""
-        self.last_of: dict[tuple[str, str], ClusterEvent] = {}
-        """The last event of each kind and subject that is among `events` or was."""
+        self.is_behind = False
+        """Whether the last refresh had no time for all that is new: the next one continues."""
 
     def refresh(self) -> None:
-        """Read what is new. A failure becomes `problem`; the next call begins again."""
-        with self._lock:
-            if self._closed or time.monotonic() < self._next_read_s:
-                return
-            try:
-                self._take(self._reader()())
-                self.problem, pause_s = "", FRESH_S
-            except (KafkaError, ChannelError, Failure) as error:
-                self.problem, pause_s = self._why(error), RETRY_S
-                self._drop_client()
-            self._next_read_s = time.monotonic() + pause_s
+        """Read what is new, or wait for another thread that does. A failure becomes `problem`; the next call
+        begins again."""
+        if not self._reading.acquire(timeout=READ_S):
+            return
+        try:
+            if not self._closed and time.monotonic() >= self._next_read_s:
+                pause_s = self._read_new()
+                self._next_read_s = time.monotonic() + pause_s
+        finally:
+            self._reading.release()
+            if self._closed:
+                self.close()
+
+    def snapshot(self) -> list[ClusterEvent]:
+        """The events in the order of their dates as they were read."""
+        with self._changing:
+            return list(self._events)
 
     def why(self, kind: str, subject: str) -> ClusterEvent | None:
         """The last event of this kind about `subject`."""
-        return self.last_of.get((kind, subject))
-
-    def story(self, subject: str) -> list[ClusterEvent]:
-        """The events about one subject, the newest first."""
-        return [event for event in reversed(self.events) if event.subject == subject]
+        return self._last_of.get((kind, subject))
 
     def close(self) -> None:
-        with self._lock:
-            self._closed = True
+        """Close the client without waiting: a refresh that uses it closes it when it ends."""
+        self._closed = True
+        if self._reading.acquire(blocking=False):
+            try:
+                self._drop_client()
+            finally:
+                self._reading.release()
+
+    def _read_new(self) -> float:
+        """Read once; returns the seconds to the next time."""
+        try:
+            found = self._reader()()
+        except EXPECTED as error:
             self._drop_client()
+            self.problem, self.is_behind = self._why(error), False
+            return RETRY_S
+        except BaseException:
+            self._drop_client()
+            raise
+        self._take(found.events)
+        self.problem, self.is_behind = "", not found.is_whole
+        return FRESH_S if found.is_whole else 0.0
 
     def _take(self, found: Iterable[ClusterEvent]) -> None:
-        for event in found:
-            self.events.append(event)
-            self.last_of[event.kind, event.subject] = event
-            if event.reason and event.kind in DECISIONS:
-                self.has_reasons = True
+        with self._changing:
+            for event in found:
+                self._events.append(event)
+                self._last_of[event.kind, event.subject] = event
+                if event.reason and event.kind in DECISIONS:
+                    self.has_reasons = True
 
-    def _reader(self) -> Callable[[], list[ClusterEvent]]:
+    def _reader(self) -> Callable[[], FeedRead]:
         if self._read is None:
-            self.events.clear()
-            self.last_of.clear()
             self._client = self._new_client()
             self._client.call(self._client.client.cluster.refresh(timeout_ms=5_000.0))
-            self._read = _source(self._client)
+            read = _source(self._client)
+            with self._changing:
+                self._events.clear()
+                self._last_of.clear()
+            self._read = read
         return self._read
 
     def _drop_client(self) -> None:
@@ -128,19 +166,22 @@ class EventFeed:
         return f"What was decided, and why, cannot be read: {text}"
 
 
-def _source(connected: Connected) -> Callable[[], list[ClusterEvent]]:
+def _source(connected: Connected) -> Callable[[], FeedRead]:
     """A function that reads what is new since its last call."""
     try:
         log = MetadataLogReader(connected)
     except NoMetadataLog:
-        return ControllerEvents(connected).read
-    reader, refusals = EventReader(), RefusalReader(connected)
+        brokers = ControllerEvents(connected)
+        return lambda: FeedRead(brokers.read(), is_whole=True)
+    return partial(read_log, log, EventReader(), RefusalReader(connected))
 
-    def read() -> list[ClusterEvent]:
-        found = refusals.read(log.quorum)
+
+def read_log(log: MetadataLogReader, reader: EventReader, refusals: RefusalReader) -> FeedRead:
+    """The events of the log from where `log` is, for at most about `READ_S`; at its end the refusals, too."""
+    deadline = time.monotonic() + READ_S
+    found = log.read(reader)
+    while not log.at_end and time.monotonic() < deadline:
         found += log.read(reader)
-        while not log.at_end:
-            found += log.read(reader)
-        return sorted(found, key=lambda event: event.at_ms)
-
-    return read
+    if log.at_end:
+        found += refusals.read(log.quorum)
+    return FeedRead(sorted(found, key=lambda event: event.at_ms), log.at_end)

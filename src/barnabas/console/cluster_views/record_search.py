@@ -10,9 +10,11 @@ import json
 import re
 import time
 from collections.abc import Mapping, Sequence
+from heapq import heappush, heappushpop
 from typing import Any, NamedTuple
 
 from barnabas.cli.moments import parse_date
+from barnabas.client.consumers.fetch_requests import FetchedRun
 from barnabas.client.network.cluster_metadata import TopicMetadata
 from barnabas.client.offsets import EARLIEST, LATEST
 from barnabas.host.client import Connected
@@ -24,8 +26,11 @@ SEARCH_S = 4.0
 FETCH_BYTES = 4 * 1024 * 1024
 SHOWN_BYTES_MAX = 16 * 1024
 """Bytes of a value that a page shows."""
+JSON_CHARS_MAX = 4 * SHOWN_BYTES_MAX
+"""Indentation may make a value so long: nested deeply, a small one would become a thousand times as long."""
 BEGINS = ("latest", "earliest", "offset", "time")
 FORMATS = ("auto", "json", "text", "hex")
+_ENCODER = json.JSONEncoder(indent=2, ensure_ascii=False)
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 
@@ -96,6 +101,55 @@ def begins(
     return {tp: min(max(wanted[tp], starts[tp]), ends[tp]) for tp in partitions}, ends
 
 
+class Sieve:
+    """A search's progress, and the records that it keeps: the first `count` that pass, or the newest."""
+
+    def __init__(self, wanted: RecordFilter, count: int, *, newest: bool) -> None:
+        self.scanned = 0
+        self._wanted = wanted
+        self._count = count
+        self._newest = newest
+        self._deadline = time.monotonic() + SEARCH_S
+        self._kept: list[tuple[int, int, int, int, Record]] = []
+        """Each behind its timestamp, its offset, its number among the scanned, and its partition. Where the
+        newest are kept, this is a heap."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further record can be kept."""
+        return not self._newest and len(self._kept) >= self._count
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether the search has read as much, or taken as long, as it may."""
+        return self.scanned >= SCANNED_MAX or time.monotonic() > self._deadline
+
+    def scan(self, run: FetchedRun, partition: int, start: int, end: int) -> int:
+        """Read the records of `run` from `start` to before `end`; returns the offset at which to continue."""
+        for record in run.records(start):
+            if record.offset >= end or self.is_full:
+                break
+            if self.is_spent:
+                return record.offset
+            self.scanned += 1
+            if self._wanted.passes(record):
+                self._keep((record.timestamp, record.offset, self.scanned, partition, record))
+        return run.next_offset
+
+    def _keep(self, entry: tuple[int, int, int, int, Record]) -> None:
+        if not self._newest:
+            self._kept.append(entry)
+        elif len(self._kept) < self._count:
+            heappush(self._kept, entry)
+        else:
+            heappushpop(self._kept, entry)
+
+    def shown(self, form: str) -> list[ShownRecord]:
+        """In the order in which they were read, or the newest first."""
+        kept = sorted(self._kept, reverse=True) if self._newest else self._kept
+        return [shown_record(partition, record, form) for *_, partition, record in kept]
+
+
 def search(
     connected: Connected,
     positions: Mapping[TopicPartition, int],
@@ -103,31 +157,25 @@ def search(
     wanted: RecordFilter,
     count: int,
     form: str,
+    *,
+    newest: bool = False,
 ) -> SearchResult:
-    """The first `count` records from `positions` on that pass the filter, up to `ends`."""
+    """The first `count` records from `positions` on that pass the filter, up to `ends`; with `newest` those
+    with the latest timestamps of all that pass."""
     left = {tp: at for tp, at in positions.items() if at < ends[tp]}
-    deadline = time.monotonic() + SEARCH_S
-    records: list[ShownRecord] = []
-    scanned = 0
-    while left and len(records) < count:
-        if scanned >= SCANNED_MAX or time.monotonic() > deadline:
+    sieve = Sieve(wanted, count, newest=newest)
+    while left and not sieve.is_full:
+        if sieve.is_spent:
             at = ", ".join(f"{tp.partition}: {offset}" for tp, offset in sorted(left.items())[:6])
-            return SearchResult(
-                records, scanned, f"the search stopped before (partition: offset) {at}"
-            )
+            stopped = f"the search stopped before (partition: offset) {at}"
+            return SearchResult(sieve.shown(form), sieve.scanned, stopped)
         runs = connected.fetch(left, max_bytes=FETCH_BYTES, wait_ms=200)
         for tp, run in runs.items():
             if run.error is not None:
                 raise run.error
-            for record in run.records(left[tp]):
-                if record.offset >= ends[tp] or len(records) >= count:
-                    break
-                scanned += 1
-                if wanted.passes(record):
-                    records.append(shown_record(tp.partition, record, form))
-            left[tp] = run.next_offset
+            left[tp] = sieve.scan(run, tp.partition, left[tp], ends[tp])
         left = {tp: at for tp, at in left.items() if at < ends[tp]}
-    return SearchResult(records, scanned, "")
+    return SearchResult(sieve.shown(form), sieve.scanned, "")
 
 
 def shown_record(partition: int, record: Record, form: str) -> ShownRecord:
@@ -147,14 +195,28 @@ def _value(data: bytes | None, form: str) -> tuple[str | None, str]:
         return None, "null"
     whole = bytes(data)
     if form in ("auto", "json") and len(whole) <= SHOWN_BYTES_MAX:
-        try:
-            return json.dumps(json.loads(whole), indent=2, ensure_ascii=False), "json"
-        except (ValueError, RecursionError):
-            pass
+        indented = _indented(whole)
+        if indented is not None:
+            return indented, "json"
     cut = whole[:SHOWN_BYTES_MAX]
     if form == "hex" or (form == "auto" and b"\x00" in cut):
         return _hex(cut[:4096]), "hex"
     return text_of(cut), "text"
+
+
+def _indented(data: bytes) -> str | None:
+    """JSON on lines; None where it is no JSON, or becomes too long by its indentation."""
+    pieces: list[str] = []
+    length = 0
+    try:
+        for piece in _ENCODER.iterencode(json.loads(data)):
+            length += len(piece)
+            if length > JSON_CHARS_MAX:
+                return None
+            pieces.append(piece)
+    except (ValueError, RecursionError):
+        return None
+    return "".join(pieces)
 
 
 def _hex(data: bytes) -> str:
@@ -173,10 +235,12 @@ def _has(data: bytes | None, path: str) -> bool:
         value: Any = json.loads(bytes(data or b""))
         for name, index in _STEP.findall(where.removeprefix("$").lstrip(".")):
             value = value[name] if name else value[int(index)]
+        if not equals:
+            return True
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     except (ValueError, KeyError, IndexError, TypeError, RecursionError):
         return False
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return not equals or text == wanted
+    return text == wanted
 
 
 def readable(view: TopicMetadata, chosen: Sequence[int]) -> list[TopicPartition]:

@@ -23,7 +23,7 @@ def load(asked: PageRequest) -> Mapping[str, Any]:
     histories.sample(
         {f"node {node.node_id} bytes": node.bytes_held for node in view.nodes if node.directories}
     )
-    worth = (event for event in reversed(feed.events) if event.kind not in QUIET)
+    worth = (event for event in reversed(feed.snapshot()) if event.kind not in QUIET)
     return {
         **as_dict(view),
         "moments": moments_of(islice(worth, LOOKED_AT))[:NEWEST],

@@ -22,7 +22,7 @@ def load(asked: PageRequest) -> Mapping[str, Any]:
     about = asked.text("about")
     found = [
         event
-        for event in reversed(feed.events)
+        for event in reversed(feed.snapshot())
         if (not kinds or event.kind in kinds) and _is_about(event, about)
     ]
     return {

@@ -36,13 +36,10 @@ def load(asked: PageRequest) -> Mapping[str, Any]:
         # A filter leaves records out: at the end of the log more are looked at than are shown.
         back = count if wanted == RecordFilter() else count * 20
         positions, ends = begins(connected, partitions, begin, at, back)
-        limit = back * len(partitions) if begin == "latest" else count
-        found = search(connected, positions, ends, wanted, limit, form)
-    records = found.records
-    if begin == "latest":
-        records = sorted(records, key=lambda r: (r.timestamp, r.offset), reverse=True)[:count]
+        newest = begin == "latest"
+        found = search(connected, positions, ends, wanted, count, form, newest=newest)
     return {
-        "topic": name, "records": records, "scanned": found.scanned, "stopped": found.stopped,
+        "topic": name, "records": found.records, "scanned": found.scanned, "stopped": found.stopped,
         "begin": begin, "at": at, "n": count, "form": form, "partition": only, "filter": wanted,
         "begins": BEGINS, "forms": FORMATS, "indexes": sorted(view.partitions),
         "command_words": _command(name, begin, at, only, count),

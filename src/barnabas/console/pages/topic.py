@@ -25,7 +25,7 @@ def load(asked: PageRequest) -> Mapping[str, Any]:
         raise ValueError(f"topic {name} has no partition {chosen}")
     indexes = [chosen] if chosen >= 0 else sorted(view.partitions)[first : first + ROWS]
     subjects = {f"{name}-{index}" for index in indexes} | {name, f"topic {name}"}
-    story = [event for event in reversed(feed.events) if event.subject in subjects]
+    story = [event for event in reversed(feed.snapshot()) if event.subject in subjects]
     return {
         "name": name,
         "topic_id": uuid_text(view.topic_id),
