@@ -80,6 +80,8 @@ def test_the_theme_turns_by_a_key_and_stays(page: Page) -> None:
     assert page.find("html").get_attribute("data-theme") == chosen
 
 
+@pytest.mark.interop
+@pytest.mark.long
 def test_a_broker_killed_while_one_watches_appears_with_the_reason(
     page: Page, cluster: Cluster
 ) -> None:

@@ -10,8 +10,9 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
+from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
@@ -35,7 +36,7 @@ from barnabas.console.guards import Guards
 from barnabas.console.pages import PAGES
 from barnabas.console.pages.page import Page, PageRequest
 from barnabas.console.rendering import Renderer, link
-from barnabas.console.sessions import COOKIE, LIFE_S, BrowserSession, Sessions, UserView
+from barnabas.console.sessions import LIFE_S, BrowserSession, Sessions, UserView, cookie_name
 from barnabas.console.settings import LOOPBACK, ConsoleSettings
 from barnabas.security.jaas import PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
 from barnabas.wire.errors import KafkaError
@@ -44,8 +45,10 @@ MECHANISMS = (SCRAM_SHA_512, SCRAM_SHA_256, PLAIN)
 BODY_BYTES_MAX = 2 * 1024 * 1024
 FOREIGN_FORM = "This form was not sent by the console's own page: nothing was changed."
 ENDING_CHECK_S = 0.25
-STREAMS_MAX = 8
-"""Live pages of one session."""
+STREAMS_MAX = 5
+"""Live pages of one session. A browser opens six connections to a host: one stays for its other requests."""
+SIGN_INS_MAX = 4
+"""Sign-ins that ask the cluster at a time; more of them wait, and take no thread from the pages."""
 NAVIGATION = (
     ("cluster", "Cluster", "/", "c"),
     ("events", "Events", "/events", "e"),
@@ -64,6 +67,7 @@ class Console:
         """Raises ``ConfigError``, ``ValueError`` for settings that cannot work."""
         self.settings = settings
         self.sessions = Sessions()
+        self.cookie = cookie_name(settings.port)
         self.ending = False
         """Live pages end once it is true."""
         self._renderer = Renderer(
@@ -75,6 +79,7 @@ class Console:
                 "can_sign_out": settings.needs_sign_in,
             }
         )
+        self._sign_ins = CapacityLimiter(SIGN_INS_MAX)
         self._shared: UserView | None = None
         if not settings.needs_sign_in:
             principal = PRINCIPALS.get(settings.protocol, "the configured user")
@@ -109,16 +114,20 @@ class Console:
 
     # -- sessions ----------------------------------------------------------------------------------
 
+    def _found(self, request: Request, *, uses: bool = True) -> BrowserSession | None:
+        """The session that the visitor has; with `uses` it counts as used now."""
+        return self.sessions.find(request.cookies.get(self.cookie, ""), uses=uses)
+
     def _session(self, request: Request) -> BrowserSession | None:
         """The visitor's session; where no one signs in a new one for a new visitor."""
-        found = self.sessions.find(request.cookies.get(COOKIE, ""))
+        found = self._found(request)
         if found is None and self._shared is not None:
             found = self.sessions.open(self._shared, owns_user=False)
         return found
 
     def _keep(self, response: Response, session: BrowserSession) -> Response:
         response.set_cookie(
-            COOKIE,
+            self.cookie,
             self.sessions.cookie_of(session),
             max_age=LIFE_S,
             httponly=True,
@@ -151,11 +160,18 @@ class Console:
         if mechanism not in MECHANISMS or not user:
             return self._sign_in_form(to, user, "Give a user, a password and a mechanism.")
         try:
-            view = await run_in_threadpool(
-                self._checked_user, user, form.get("password", ""), mechanism
+            view = await to_thread.run_sync(
+                self._checked_user,
+                user,
+                form.get("password", ""),
+                mechanism,
+                limiter=self._sign_ins,
             )
         except EXPECTED as error:
             return self._sign_in_form(to, user, _why_refused(error))
+        former = self._found(request)
+        if former is not None:
+            await run_in_threadpool(self.sessions.end, former)
         session = self.sessions.open(view, owns_user=True)
         return self._keep(RedirectResponse(to, 303), session)
 
@@ -172,12 +188,14 @@ class Console:
         return UserView(f"User:{user}", pool)
 
     async def sign_out(self, request: Request) -> Response:
-        session = self.sessions.find(request.cookies.get(COOKIE, ""))
-        form = await read_form(request)
-        if session is not None and form is not None and session.accepts(form.get("token", "")):
-            await run_in_threadpool(self.sessions.end, session)
+        session, form = self._found(request), await read_form(request)
+        if session is None:
+            return RedirectResponse("/sign-in", 303)
+        if not _is_own_form(request, session, form):
+            return self._refusal(session, FOREIGN_FORM, 403)
+        await run_in_threadpool(self.sessions.end, session)
         response = RedirectResponse("/sign-in", 303)
-        response.delete_cookie(COOKIE)
+        response.delete_cookie(self.cookie)
         return response
 
     # -- pages -------------------------------------------------------------------------------------
@@ -219,13 +237,11 @@ class Console:
 
     def _change(self, page: Page) -> Any:
         async def post(request: Request) -> Response:
-            session = self.sessions.find(request.cookies.get(COOKIE, ""))
+            session = self._found(request)
             if session is None:
                 return self._refusal(None, "Your session is over: sign in again.", 401)
             form = await read_form(request)
-            if form is None or not is_same_origin(request):
-                return self._refusal(session, FOREIGN_FORM, 403)
-            if not session.accepts(form.get("token", "")):
+            if not _is_own_form(request, session, form):
                 return self._refusal(session, FOREIGN_FORM, 403)
             if self.settings.read_only:
                 return self._refusal(session, "This console is read-only.", 403)
@@ -253,8 +269,8 @@ class Console:
         return HTMLResponse(self._renderer.render("problem.html", values), status)
 
     async def no_such_page(self, request: Request) -> Response:
-        session = self._session(request)
-        if session is None:
+        session = self._found(request)
+        if session is None and self._shared is None:
             return RedirectResponse("/sign-in", 303)
         return self._refusal(session, "There is no such page.", 404)
 
@@ -262,7 +278,7 @@ class Console:
 
     def _stream(self, page: Page) -> Any:
         async def stream(request: Request) -> Response:
-            session = self.sessions.find(request.cookies.get(COOKIE, ""))
+            session = self._found(request, uses=False)
             if session is None:
                 return PlainTextResponse("sign in first\n", 401)
             if session.streams >= STREAMS_MAX:
@@ -281,7 +297,7 @@ class Console:
         sent = ""
         try:
             while not self.ending and not await request.is_disconnected():
-                if self.sessions.find(request.cookies.get(COOKIE, "")) is None:
+                if self._found(request, uses=False) is None:
                     yield "event: over\ndata: {}\n\n"
                     return
                 status, text = await run_in_threadpool(
@@ -330,9 +346,16 @@ def is_same_origin(request: Request) -> bool:
     """Whether a browser says that the console's own page sent this; a client that says nothing is no
     browser."""
     origin = request.headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc != request.headers.get("host", ""):
+    if origin is not None and origin.partition("://")[2] != request.headers.get("host", ""):
         return False
     return request.headers.get("sec-fetch-site", "same-origin") in ("same-origin", "none")
+
+
+def _is_own_form(request: Request, session: BrowserSession, form: Mapping[str, str] | None) -> bool:
+    """Whether the console's own page sent this form, with the session's token."""
+    if form is None or not is_same_origin(request):
+        return False
+    return session.accepts(form.get("token", ""))
 
 
 def status_of(error: Exception) -> int:

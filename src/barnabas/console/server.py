@@ -6,6 +6,7 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import FrameType
 
 import uvicorn
@@ -22,10 +23,16 @@ GRACE_S = 3
 def serve(settings: ConsoleSettings, ready: Callable[[str], None]) -> None:
     """Serve until SIGTERM or Ctrl-C; `ready` gets the address once connections are taken. Raises ``OSError``
     where the address is in use, ``ConfigError`` and ``ValueError`` for settings that cannot work."""
-    application, console = build(settings)
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listening = socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
-    port = listening.getsockname()[1]
+    address = (settings.host, settings.port)
+    with socket.create_server(address, family=family, backlog=BACKLOG) as listening:
+        _serve(replace(settings, port=listening.getsockname()[1]), listening, ready)
+
+
+def _serve(
+    settings: ConsoleSettings, listening: socket.socket, ready: Callable[[str], None]
+) -> None:
+    application, console = build(settings)
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     config = uvicorn.Config(
         application,
@@ -37,12 +44,11 @@ def serve(settings: ConsoleSettings, ready: Callable[[str], None]) -> None:
         ssl_certfile=settings.certificate or None,
         ssl_keyfile=settings.key or None,
     )
-    ready(f"{settings.scheme}://{host}:{port}/")
+    ready(f"{settings.scheme}://{host}:{settings.port}/")
     try:
         EndingServer(config, console).run(sockets=[listening])
     finally:
         console.close()
-        listening.close()
 
 
 class EndingServer(uvicorn.Server):

@@ -1,7 +1,8 @@
 """Who is signed in: sessions in memory, named by a cookie that this process has signed.
 
 The cookie has a random id, the second at which it ends, and a signature over both by a key that lives as long
-as the process. A session holds its user's clients and the token that every change must carry (CSRF).
+as the process; its name has the console's port. A session holds its user's clients and the token that every
+change must carry (CSRF).
 Passwords stay in the clients' settings, and end with the session.
 """
 
@@ -18,10 +19,14 @@ from barnabas.console.client_pool import ClientPool
 from barnabas.console.cluster_views.event_feed import EventFeed
 from barnabas.console.cluster_views.histories import Histories
 
-COOKIE = "barnabas_console"
 LIFE_S = 12 * 3600
 IDLE_S = 2 * 3600
 SESSIONS_MAX = 200
+
+
+def cookie_name(port: int) -> str:
+    """The name of the cookie of the console at `port`: browsers keep one jar for all ports of a host."""
+    return f"barnabas_console_{port}"
 
 
 class UserView:
@@ -61,7 +66,8 @@ class BrowserSession:
 
 
 class Sessions:
-    """All sessions; the one that was used longest ago makes room for a new one."""
+    """All sessions. The one that was used longest ago makes room for a new one, first of those that no live
+    page shows."""
 
     def __init__(self, now_s: Callable[[], float] = time.time) -> None:
         self._key = secrets.token_bytes(32)
@@ -77,7 +83,7 @@ class Sessions:
         with self._lock:
             gone = [s for s in self._open.values() if self._is_over(s, now)]
             if len(self._open) - len(gone) >= SESSIONS_MAX:
-                gone.append(min(self._open.values(), key=lambda s: s.used_at))
+                gone.append(min(self._open.values(), key=lambda s: (s.streams > 0, s.used_at)))
             for old in gone:
                 self._open.pop(old.name, None)
             self._open[session.name] = session
@@ -89,8 +95,9 @@ class Sessions:
         text = f"{session.name}.{int(session.ends_at)}"
         return f"{text}.{self._signature(text)}"
 
-    def find(self, cookie: str) -> BrowserSession | None:
-        """The session of a cookie; None where this process has not signed it, or it is over."""
+    def find(self, cookie: str, *, uses: bool = True) -> BrowserSession | None:
+        """The session of a cookie; None where this process has not signed it, or it is over. With `uses` it
+        counts as used now."""
         text, _, signature = cookie.rpartition(".")
         given = signature.encode("utf-8", "replace")
         if not hmac.compare_digest(self._signature(text).encode(), given):
@@ -101,7 +108,7 @@ class Sessions:
             if session is None:
                 return None
             if not self._is_over(session, now):
-                session.used_at = now
+                session.used_at = now if uses else session.used_at
                 return session
             del self._open[session.name]
         session.close()

@@ -29,6 +29,17 @@ def ask(
     headers: Mapping[str, str] | None = None,
 ) -> Answer:
     """A GET, or with `form` a POST."""
+    return asyncio.run(answered(app, path, form=form, headers=headers))
+
+
+async def answered(
+    app: ASGIApp,
+    path: str,
+    *,
+    form: Mapping[str, str] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Answer:
+    """The same within a loop that may have other requests."""
     body = b"" if form is None else urlencode(form).encode()
     sent = {"host": "localhost", **(headers or {})}
     if form is not None:
@@ -55,10 +66,7 @@ def ask(
     async def send(message: Any) -> None:
         messages.append(message)
 
-    async def run() -> None:
-        await app(scope, receive, send)
-
-    asyncio.run(run())
+    await app(scope, receive, send)
     start = messages[0]
     text = b"".join(message.get("body", b"") for message in messages[1:]).decode()
     return Answer(

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
-from barnabas.console.application import Console
+from barnabas.console import application, sessions
+from barnabas.console.application import STREAMS_MAX, Console
 from barnabas.console.guards import POLICY
+from barnabas.console.pages import PAGES
+from barnabas.console.sessions import IDLE_S, BrowserSession, Sessions, UserView
 from barnabas.console.settings import ConsoleSettings
-from tests.unit.console.asgi import Answer, ask
+from tests.unit.console.asgi import Answer, answered, ask
+from tests.unit.console.fakes import AnsweringClient, Clock, ClosedUser
 
 NO_SERVER = "127.0.0.1:1"
+SIGN_IN = {"user": "me", "password": "x", "mechanism": "PLAIN", "to": "/"}
+NEW_CLIENT = "barnabas.console.client_pool.ClientPool.new_client"
 SASL = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-256"}
 
 
@@ -91,6 +101,8 @@ def test_a_live_stream_needs_a_session(sasl_console: Console) -> None:
         {"origin": "http://evil.example"},
         {"origin": "null"},
         {"origin": "http://localhost:99"},
+        {"origin": "http://["},
+        {"origin": "localhost"},
         {"sec-fetch-site": "cross-site"},
     ],
 )
@@ -147,3 +159,119 @@ def test_the_cookie_is_kept_from_scripts(open_console: Console) -> None:
     cookie = ask(open_console.application(), "/").headers["set-cookie"]
     assert "HttpOnly" in cookie
     assert "SameSite=lax" in cookie
+
+
+def signed_in(console: Console, user: ClosedUser) -> tuple[BrowserSession, dict[str, str]]:
+    """A session, and the header that a browser sends with it."""
+    session = console.sessions.open(cast(UserView, user), owns_user=True)
+    return session, {"cookie": f"{console.cookie}={console.sessions.cookie_of(session)}"}
+
+
+def test_pages_that_do_not_exist_open_no_session_and_end_none(
+    monkeypatch: pytest.MonkeyPatch, open_console: Console
+) -> None:
+    monkeypatch.setattr(sessions, "SESSIONS_MAX", 1)
+    app = open_console.application()
+    cookie = ask(app, "/").cookie.partition("=")[2]
+    assert "set-cookie" not in ask(app, "/nothing").headers
+    assert open_console.sessions.find(cookie) is not None
+
+
+def test_the_cookie_of_a_console_has_its_port_in_its_name() -> None:
+    console = Console(ConsoleSettings(NO_SERVER, port=8180))
+    cookie = ask(console.application(), "/").cookie
+    console.close()
+    assert cookie.startswith("barnabas_console_8180=")
+
+
+@pytest.mark.parametrize("form", [{}, {"token": "x"}])
+def test_a_sign_out_without_the_token_changes_nothing(
+    sasl_console: Console, form: dict[str, str]
+) -> None:
+    user = ClosedUser()
+    session, headers = signed_in(sasl_console, user)
+    answer = ask(sasl_console.application(), "/sign-out", form=form, headers=headers)
+    assert answer.status == 403
+    assert "set-cookie" not in answer.headers
+    assert user.closed == 0
+    assert sasl_console.sessions.find(sasl_console.sessions.cookie_of(session)) is session
+
+
+def test_a_sign_out_ends_the_session_and_its_cookie(sasl_console: Console) -> None:
+    user = ClosedUser()
+    session, headers = signed_in(sasl_console, user)
+    form = {"token": session.token}
+    answer = ask(sasl_console.application(), "/sign-out", form=form, headers=headers)
+    assert (answer.status, user.closed) == (303, 1)
+    assert "Max-Age=0" in answer.headers["set-cookie"]
+    assert answer.cookie.startswith(f"{sasl_console.cookie}=")
+
+
+def test_a_new_sign_in_ends_the_former_session_of_its_browser(
+    monkeypatch: pytest.MonkeyPatch, sasl_console: Console
+) -> None:
+    monkeypatch.setattr(NEW_CLIENT, lambda _: AnsweringClient())
+    user, other = ClosedUser(), ClosedUser()
+    _, headers = signed_in(sasl_console, user)
+    signed_in(sasl_console, other)
+    answer = ask(sasl_console.application(), "/sign-in", form=SIGN_IN, headers=headers)
+    assert (answer.status, user.closed, other.closed) == (303, 1, 0)
+    assert sasl_console.sessions.find(answer.cookie.partition("=")[2]) is not None
+
+
+def test_a_sign_in_that_is_refused_leaves_the_former_session(sasl_console: Console) -> None:
+    user = ClosedUser()
+    _, headers = signed_in(sasl_console, user)
+    answer = ask(sasl_console.application(), "/sign-in", form=SIGN_IN, headers=headers)
+    assert (answer.status, user.closed) == (401, 0)
+
+
+class CountedClient(AnsweringClient):
+    """Counts how many of its kind are asked at a time."""
+
+    now, most = 0, 0
+
+    def call(self, asked: Any) -> Any:
+        CountedClient.now += 1
+        CountedClient.most = max(CountedClient.most, CountedClient.now)
+        time.sleep(0.02)
+        CountedClient.now -= 1
+
+
+def test_sign_ins_ask_the_cluster_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(NEW_CLIENT, lambda _: CountedClient())
+    monkeypatch.setattr(application, "SIGN_INS_MAX", 1)
+    console = Console(ConsoleSettings(NO_SERVER, SASL))
+    app = console.application()
+
+    async def sign_in_together() -> list[Answer]:
+        return await asyncio.gather(*(answered(app, "/sign-in", form=SIGN_IN) for _ in range(6)))
+
+    answers = asyncio.run(sign_in_together())
+    console.close()
+    assert [answer.status for answer in answers] == [303] * 6
+    assert CountedClient.most == 1
+
+
+def test_a_session_has_a_few_live_pages_at_most(sasl_console: Console) -> None:
+    session, headers = signed_in(sasl_console, ClosedUser())
+    session.streams = STREAMS_MAX
+    assert ask(sasl_console.application(), "/live/events", headers=headers).status == 429
+
+
+def test_a_live_page_alone_does_not_keep_its_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pages = tuple(replace(page, live_ms=1) for page in PAGES)
+    monkeypatch.setattr(application, "PAGES", pages)
+    monkeypatch.setattr("barnabas.console.client_pool.CALL_MS_MAX", 1.0)
+    console = Console(ConsoleSettings(NO_SERVER))
+    clock = Clock(step_s=1_000)
+    console.sessions = Sessions(clock)
+    app = console.application()
+    cookie = ask(app, "/").cookie
+    opened_s = clock.now_s
+    answer = ask(app, "/live/groups", headers={"cookie": cookie})
+    console.close()
+    assert answer.text.endswith("event: over\ndata: {}\n\n")
+    assert clock.now_s - opened_s <= IDLE_S + 1_000

@@ -11,25 +11,9 @@ from barnabas.console.sessions import (
     BrowserSession,
     Sessions,
     UserView,
+    cookie_name,
 )
-
-
-class ClosedUser:
-    """Replaces a user's clients, and counts how often they were closed."""
-
-    def __init__(self) -> None:
-        self.closed = 0
-
-    def close(self) -> None:
-        self.closed += 1
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now_s = 1_000_000.0
-
-    def __call__(self) -> float:
-        return self.now_s
+from tests.unit.console.fakes import Clock, ClosedUser
 
 
 def opened(sessions: Sessions, user: ClosedUser | None = None) -> BrowserSession:
@@ -106,3 +90,31 @@ def test_a_session_that_is_ended_closes_the_clients_of_its_user() -> None:
     sessions.end(session)
     assert user.closed == 1
     assert sessions.find(sessions.cookie_of(session)) is None
+
+
+def test_a_session_that_a_live_page_shows_makes_room_last() -> None:
+    clock = Clock()
+    sessions = Sessions(clock)
+    watched = opened(sessions)
+    watched.streams = 1
+    clock.now_s += 1
+    unwatched = sessions.cookie_of(opened(sessions))
+    for _ in range(SESSIONS_MAX):
+        clock.now_s += 1
+        opened(sessions)
+    assert sessions.find(sessions.cookie_of(watched)) is watched
+    assert sessions.find(unwatched) is None
+
+
+def test_a_session_that_is_only_looked_up_is_not_used() -> None:
+    clock = Clock()
+    sessions = Sessions(clock)
+    cookie = sessions.cookie_of(opened(sessions))
+    clock.now_s += IDLE_S - 1
+    assert sessions.find(cookie, uses=False) is not None
+    clock.now_s += 1
+    assert sessions.find(cookie, uses=False) is None
+
+
+def test_the_cookies_of_two_consoles_of_one_host_have_different_names() -> None:
+    assert cookie_name(8180) != cookie_name(8181)

@@ -48,18 +48,25 @@
     document.dispatchEvent(new Event("parts"));
   };
 
+  let source = null, isOver = false;
+  const unfollow = () => { source?.close(); source = null; };
   const follow = () => {
-    const source = new EventSource(`/live${location.pathname}${location.search}`);
-    source.onmessage = (message) => take(JSON.parse(message.data));
-    source.addEventListener("over", () => { source.close(); say("Your session is over: reload the page."); });
-    source.onerror = () => {
-      say(source.readyState === EventSource.CLOSED
-        ? "Live updates have ended: reload the page."
-        : "The console does not answer; trying again.");
+    if (source || isOver || document.hidden) return;
+    const opened = source = new EventSource(`/live${location.pathname}${location.search}`);
+    opened.onmessage = (message) => take(JSON.parse(message.data));
+    opened.addEventListener("over", () => { isOver = true; unfollow(); say("Your session is over: reload the page."); });
+    opened.onerror = () => {
+      const hasEnded = opened.readyState === EventSource.CLOSED;
+      if (hasEnded && source === opened) source = null;
+      say(hasEnded ? "Live updates have ended: reload the page." : "The console does not answer; trying again.");
     };
-    addEventListener("pagehide", () => source.close());
   };
-  if (document.body.hasAttribute("data-live")) follow();
+  if (document.body.hasAttribute("data-live")) {
+    follow();
+    document.addEventListener("visibilitychange", () => (document.hidden ? unfollow() : follow()));
+    addEventListener("pagehide", unfollow);
+    addEventListener("pageshow", follow);
+  }
 
   // -- keys ---------------------------------------------------------------------------------------
 
