@@ -41,6 +41,8 @@ IN_FLIGHT_MAX = 32
 END_BEFORE_IMPLICIT = 4
 """The last version of EndTxn that keeps the producer's epoch, by which a repeated request is known."""
 ONGOING = "Ongoing"
+LOADING_MS_MAX = 5_000
+"""Time for a broker that has just become a coordinator to list its transactions."""
 FORM = r"\.[0-9a-f]{12}\.[0-9]+"
 """The part of a task's transactional id behind the driver's: its process, and a number."""
 
@@ -167,7 +169,7 @@ def _round(
 
 def list_open(cluster: ClusterClient, key: str) -> list[Participant]:
     """Transactions of tasks of driver `key` that are open. A coordinator that does not answer, or is being
-    loaded, is left out."""
+    loaded for longer than `LOADING_MS_MAX`, is left out."""
     found: list[Participant] = []
     for connection, names in _open(cluster, pattern_of(key)):
         with suppress(ChannelError):
@@ -197,13 +199,26 @@ def _open(cluster: ClusterClient, pattern: str) -> Iterator[tuple[BlockingConnec
     for endpoint in cluster.brokers():
         with suppress(ChannelError):
             connection = cluster.connection(endpoint)
-            listed = connection.call(
-                request, ListTransactionsResponse, timeout_ms=cluster.request_timeout_ms
-            )
+            listed = _listed(cluster, connection, request)
             names = [state.transactional_id for state in listed.transaction_states]
             names = [name for name in names if wanted.fullmatch(name)]
             if names:
                 yield connection, names
+
+
+def _listed(
+    cluster: ClusterClient, connection: BlockingConnection, request: ListTransactionsRequest
+) -> ListTransactionsResponse:
+    """The answer of a broker. One that has just become a coordinator is asked again: it lists nothing until
+    all partitions of its own are loaded."""
+    patience = Patience(min(cluster.patience_ms, LOADING_MS_MAX))
+    while True:
+        listed = connection.call(
+            request, ListTransactionsResponse, timeout_ms=cluster.request_timeout_ms
+        )
+        if listed.error_code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS or patience.left_ms <= 0:
+            return listed
+        patience.wait(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS.name)
 
 
 def _described(
