@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from barnabas.controller.active.metrics import KAFKA, OWN, PARTITIONS
+from barnabas.monitoring.metric import parse_rows
+from barnabas.monitoring.table import SECTIONS
 from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
 from barnabas.zookeeper.layout.topic_znodes import topic_path
 from barnabas.zookeeper.operations import Create
 from tests.unit.zookeeper.zookeeper_cluster import ZookeeperCluster
 
-PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"
 OF_CONTROLLER = ".controller:"
 pytestmark = pytest.mark.slow
 
@@ -61,17 +60,12 @@ def test_deletions_that_wait_are_counted(cluster: ZookeeperCluster) -> None:
     )
 
 
-def test_the_page_of_metrics_has_those_of_the_controller(cluster: ZookeeperCluster) -> None:
+def test_the_table_of_metrics_has_those_of_the_controller(cluster: ZookeeperCluster) -> None:
     counted = metrics(cluster, cluster.wait_for_controller())
-    page = PAGE.read_text()
     named = [
-        name
+        metric.mbean
         for title in ("The active controller", "The controller in ZooKeeper mode")
-        for name in re.findall(
-            r"^\| `([^`]+)` \|",
-            page.partition(f"## {title}\n")[2].partition("\n## ")[0],
-            re.MULTILINE,
-        )
-        if ",name=Last" not in name
+        for metric in parse_rows(SECTIONS[title])
+        if ",name=Last" not in metric.mbean
     ]
     assert sorted(named) == sorted(name for name in counted if OF_CONTROLLER in name)
