@@ -34,6 +34,7 @@ def members(partition: Partition) -> int:
     return len(partition.leader.isr)
 
 
+@pytest.mark.slow
 def test_a_smaller_isr_holds_from_where_the_metadata_log_brings_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -65,6 +65,7 @@ class TestFindCoordinator:
             return [(code(response.error_code), response.node_id)]
         return [(code(c.error_code), c.node_id) for c in response.coordinators]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("version", [0, 1, 3, 4, 5, 6])
     def test_every_broker_names_the_leader_of_the_groups_partition(
         self, three: Cluster, version: int
@@ -202,6 +203,7 @@ def test_a_broker_that_leaves_or_is_fenced_names_a_live_one_as_controller(three:
         broker.metadata_hold.on_reached(3)
 
 
+@pytest.mark.slow
 def test_a_lost_coordinator_is_named_only_when_its_successor_is_known() -> None:
     cluster = Cluster(3, offsets_topic_num_partitions="1")
     cluster.create_topic("t", 1, 3)
@@ -218,6 +220,7 @@ def test_a_lost_coordinator_is_named_only_when_its_successor_is_known() -> None:
     assert len(named) == 1 and named < set(others)
 
 
+@pytest.mark.slow
 def test_a_client_of_some_milliseconds_is_named_no_dead_coordinator() -> None:
     cluster = Cluster(3, offsets_topic_num_partitions="1")
     cluster.create_topic("t", 1, 3)

@@ -91,6 +91,7 @@ def test_subscriptions_that_match_add_up(one: Cluster) -> None:
     assert changed.subscription_id != response.subscription_id
 
 
+@pytest.mark.slow
 def test_push_is_kept_and_described_until_the_next_one(one: Cluster) -> None:
     subscribe(one, "a", metrics="*", interval_ms="1000")
     found = ask(one)
@@ -127,6 +128,7 @@ def test_last_push_of_a_client_may_come_early_and_is_the_last(one: Cluster) -> N
     assert pushed(one) == [b"end"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("instance", "metrics", "codec", "expected"),
     [
@@ -144,6 +146,7 @@ def test_push_that_cannot_be_kept_is_refused(
     assert push(one, instance, subscription, metrics, codec) == expected
 
 
+@pytest.mark.slow
 def test_pushes_of_many_clients_stay_bounded(one: Cluster) -> None:
     broker = one.broker()
     broker.telemetry.telemetry_bytes_max = PUSHED_BYTES_MAX // 3

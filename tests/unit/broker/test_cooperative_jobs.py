@@ -81,6 +81,7 @@ def ends(cluster: Cluster) -> list[int]:
     return [table.by_name[name, index].high_watermark for name in TOPICS for index in range(MANY)]
 
 
+@pytest.mark.slow
 def test_every_partition_is_appended_to_once_and_answered_in_its_topic(shared: Cluster) -> None:
     before = ends(shared)
     answer = shared.ask_later(request(b"x"), version=9)
@@ -95,6 +96,7 @@ def test_every_partition_is_appended_to_once_and_answered_in_its_topic(shared: C
     assert ends(shared) == [end + 1 for end in before]
 
 
+@pytest.mark.slow
 def test_the_requests_of_one_connection_keep_their_order(shared: Cluster) -> None:
     before = sum(ends(shared))
     sent = [shared.ask_later(request(b"%d" % at, sequence=at), version=9) for at in range(4)]
@@ -268,6 +270,7 @@ class TestSlices:
             yield
 
 
+@pytest.mark.slow
 def test_the_brokers_end_leaves_undone_what_is_under_way() -> None:
     cluster = Cluster(1)
     for name in TOPICS:

@@ -183,6 +183,7 @@ class TestFetch:
         assert 400 <= shared.world.now_ms - began < 450
         assert not empty.responses[0].partitions[0].records
 
+    @pytest.mark.slow
     def test_a_later_answer_of_its_connection_waits_with_it(self, shared: Cluster) -> None:
         """As in Kafka: aiokafka's own test of ``fetch.min.bytes`` rests on it."""
         name = topic(shared, "holds-up")
@@ -209,6 +210,7 @@ class TestFetch:
         shared.until(lambda: told.is_there and fetched.is_there, 100)
         assert not fetched.value.responses[0].partitions[0].records
 
+    @pytest.mark.slow
     def test_it_is_freed_with_its_answer(self, shared: Cluster) -> None:
         """A cycle of references kept its records, megabytes each, until the next collection."""
         name = topic(shared, "freed")
@@ -448,6 +450,7 @@ class TestListOffsets:
         assert self.ask(shared, name, base + 1) == ("NONE", 1)
         assert self.ask(shared, name, base + 2001) == ("NONE", -1)
 
+    @pytest.mark.slow
     def test_a_batch_that_unpacks_to_very_much_is_answered_by_its_first_offset(
         self, shared: Cluster
     ) -> None:

@@ -171,6 +171,7 @@ def test_the_first_request_names_all_and_the_next_what_moved(world: World) -> No
     assert world.hand.sent[0].request.session_epoch == 2
 
 
+@pytest.mark.slow
 def test_thousands_are_named_over_several_requests_and_taken_over_several_turns() -> None:
     world = World()
     count = NAMED_MAX + 7

@@ -86,6 +86,7 @@ def test_flush_ms_syncs_what_is_older() -> None:
     assert log.recovery_point == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_records_unsynced_at_a_kill_count_once_the_next_process_syncs(seed: int) -> None:
     cluster = Cluster(1, seed=seed)

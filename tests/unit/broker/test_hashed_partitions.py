@@ -118,6 +118,7 @@ def restart(cluster: Cluster, node: int) -> None:
     cluster.until(lambda: cluster.broker(node).lifecycle.phase.value == "running")
 
 
+@pytest.mark.slow
 def test_the_controller_refuses_to_grow_them(cluster: Cluster) -> None:
     assert grow(cluster, OFFSETS_TOPIC, 7) == "INVALID_PARTITIONS"
     assert grow(cluster, TRANSACTIONS_TOPIC, 7) == "INVALID_PARTITIONS"
@@ -125,6 +126,7 @@ def test_the_controller_refuses_to_grow_them(cluster: Cluster) -> None:
     assert committed(cluster) == [7] * len(NAMES)
 
 
+@pytest.mark.slow
 def test_groups_keep_their_offsets_where_the_topic_grows(
     cluster: Cluster, grows: Callable[[Cluster], None]
 ) -> None:
@@ -143,6 +145,7 @@ def test_groups_keep_their_offsets_where_the_topic_grows(
         assert cluster.broker(node).logs.directories[0].foreign == []
 
 
+@pytest.mark.slow
 def test_a_second_producer_fences_the_first_where_the_topic_has_grown(
     cluster: Cluster, grows: Callable[[Cluster], None]
 ) -> None:
@@ -161,6 +164,7 @@ def test_a_second_producer_fences_the_first_where_the_topic_has_grown(
     assert producers() == [(producer, epoch + 1) for producer, epoch in before]
 
 
+@pytest.mark.slow
 def test_a_topic_that_is_created_again_has_its_own_number(
     cluster: Cluster, grows: Callable[[Cluster], None]
 ) -> None:
@@ -175,6 +179,7 @@ def test_a_topic_that_is_created_again_has_its_own_number(
     assert committed(cluster) == [9] * len(NAMES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "damage", [b"", b"\x00" * 40, b"0\n1\n__consumer_offsets x 2\n", b"\xff\xfe"]
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from barnabas.limits import HandlerBounds
 from barnabas.metadata.image.topic import Topic
 from barnabas.record.builder import build_batch
@@ -18,6 +20,7 @@ APPENDED_INLINE_MAX = HandlerBounds().appended_inline_max
 MANY = 250
 
 
+@pytest.mark.slow
 def test_a_produce_that_lost_its_waiting_partitions_names_their_new_leader() -> None:
     cluster = Cluster(2)
     ids = [cluster.create_topic("replicated", 1, 2), cluster.create_topic("many", MANY, 1)]

@@ -112,6 +112,7 @@ def test_a_segment_missing_after_a_clean_shutdown_is_repaired_before_a_read() ->
     assert everything(log_on(cluster, node)) == sound
 
 
+@pytest.mark.slow
 def test_a_damage_that_reaches_behind_where_logs_diverge_is_mended_up_to_there() -> None:
     """The follower could not cut its log within what is damaged (seed 401787)."""
     cluster = Cluster(3)
@@ -162,6 +163,7 @@ def test_a_leader_that_is_alone_reports_the_batch_as_corrupt() -> None:
     assert cluster.values(cluster.fetch(0, node=leader, partition_bytes=1))
 
 
+@pytest.mark.slow
 def test_a_corrupt_range_is_repaired_once_a_replica_with_it_is_back() -> None:
     cluster, leader = written()
     others = [node for node in cluster.ids if node != leader]
@@ -180,6 +182,7 @@ def test_a_corrupt_range_is_repaired_once_a_replica_with_it_is_back() -> None:
     assert consume(cluster, leader) == [b"record %d" % (at // 3) for at in range(36)]
 
 
+@pytest.mark.slow
 def test_an_uncommitted_corrupt_batch_is_repaired_from_a_follower_with_it() -> None:
     """The leader's copy rots above the high watermark, and a member of the ISR still needs it."""
     cluster = Cluster(3)
@@ -202,6 +205,7 @@ def test_an_uncommitted_corrupt_batch_is_repaired_from_a_follower_with_it() -> N
     assert cluster.leader("t") == leader
 
 
+@pytest.mark.slow
 def test_a_log_that_lost_its_tail_after_a_clean_shutdown_is_reported() -> None:
     cluster, leader = written()
     node = next(n for n in cluster.ids if n != leader)
@@ -216,6 +220,7 @@ def test_a_log_that_lost_its_tail_after_a_clean_shutdown_is_reported() -> None:
     cluster.until(lambda: log_on(cluster, node).log_end_offset == 36)
 
 
+@pytest.mark.slow
 def test_batches_of_a_segment_that_are_gone_come_back_from_another_replica() -> None:
     cluster, leader = written()
     node = next(n for n in cluster.ids if n != leader)
@@ -231,6 +236,7 @@ def test_batches_of_a_segment_that_are_gone_come_back_from_another_replica() -> 
     assert everything(log_on(cluster, node)) == sound
 
 
+@pytest.mark.slow
 def test_a_damage_is_looked_at_again_after_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster, leader = written()
     rot(cluster, leader)
@@ -247,6 +253,7 @@ def test_a_damage_is_looked_at_again_after_a_fault(monkeypatch: pytest.MonkeyPat
     cluster.until(lambda: cluster.broker(leader).replicas.repairs.mended == 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deleted", [3, 4], ids=["as a whole", "in part"])
 def test_a_damage_before_the_log_start_hides_nothing_behind_it(deleted: int) -> None:
     """Deleted records are nowhere any more: asked for them everybody answers OFFSET_OUT_OF_RANGE."""
@@ -273,6 +280,7 @@ def test_a_damage_before_the_log_start_hides_nothing_behind_it(deleted: int) -> 
     assert everything(log) == everything(log_on(cluster, leader % 3 + 1))
 
 
+@pytest.mark.slow
 def test_a_range_that_no_replica_can_repair_delays_no_other_one() -> None:
     cluster, leader = written()
     log = log_on(cluster, leader)

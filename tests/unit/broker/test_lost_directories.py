@@ -95,6 +95,7 @@ def led_in(cluster: Cluster, node: int, path: str) -> list[int]:
     return led
 
 
+@pytest.mark.slow
 def test_a_lost_directory_loses_its_leaderships_once_the_level_has_directories() -> None:
     """It had failed before, without a controller to report it to; the replicas' directory stayed unknown,
     and it led."""
@@ -173,6 +174,7 @@ def test_a_replica_of_unknown_directory_is_not_created_beside_an_offline_one() -
     cluster.until(lambda: set(state(cluster, index).isr) == {2, 3})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_replaced", [False, True])
 def test_a_replica_that_is_in_none_of_its_former_directories_was_never_created(
     is_replaced: bool,
@@ -203,6 +205,7 @@ def test_a_replica_that_is_in_none_of_its_former_directories_was_never_created(
         cluster.until(lambda: state(cluster, index).leader == 2)
 
 
+@pytest.mark.slow
 def test_a_replica_outside_the_isr_is_created_where_its_directory_is_unknown() -> None:
     """A directory is away, and the replica may be there; but it was not in sync (seed 200412)."""
     cluster = Cluster(3, directories=2)
@@ -244,6 +247,7 @@ def test_a_log_goes_where_the_disk_is_well_if_its_directory_fails_as_it_is_made(
         assert code(cluster.produce([b"a"], index=index).error_code) == "NONE"
 
 
+@pytest.mark.slow
 def test_a_future_log_in_place_of_a_lost_log_is_not_in_sync() -> None:
     """The controller had agreed to the move, and the copy lacked what was acknowledged last. Then the broker
     shut down cleanly, and was started without the directory that the replica was to leave."""

@@ -106,6 +106,7 @@ def line_of(cluster: Cluster, known: bool, seen: list[int]) -> MetadataApplyQueu
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("known", "slice_"), [(False, NEW_SLICE), (True, KNOWN_SLICE)])
 def test_few_are_followed_at_once_and_many_in_slices(known: bool, slice_: int) -> None:
     cluster = Cluster(1)
@@ -202,6 +203,7 @@ def test_few_changes_of_what_is_here_do_not_wait_behind_many_new_ones() -> None:
     assert seen[5:] == list(range(100, 200))
 
 
+@pytest.mark.slow
 def test_thousands_of_deletions_are_followed_in_slices() -> None:
     cluster = Cluster(1)
     names = [f"d{i}" for i in range(4)]
@@ -216,6 +218,7 @@ def test_thousands_of_deletions_are_followed_in_slices() -> None:
     assert not replicas.by_name and not cluster.broker().logs.logs
 
 
+@pytest.mark.slow
 def test_a_replica_given_back_before_it_went_says_again_where_its_log_is() -> None:
     """The metadata forgot its directory. Were that not told, its failure would move no leadership."""
     cluster = Cluster(3, directories=2)
@@ -239,6 +242,7 @@ def test_a_replica_given_back_before_it_went_says_again_where_its_log_is() -> No
     cluster.until(lambda: set(state(cluster).isr) == {keeps, node})
 
 
+@pytest.mark.slow
 def test_fewer_members_are_enough_only_once_it_is_known_who_leads() -> None:
     """While the end of its term waited for its turn, a leader alone in its ISR committed by a lower
     min.insync.replicas what its successor, out of the ELR, had never had."""
@@ -315,6 +319,7 @@ def recreated(cluster: Cluster, name: str) -> None:
     cluster.create_topic(name)
 
 
+@pytest.mark.slow
 def test_no_group_commits_by_a_former_topic_of_offsets() -> None:
     """It was acknowledged, and went with the former topic's replica when that had its turn."""
     cluster = Cluster(1)

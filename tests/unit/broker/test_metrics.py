@@ -17,6 +17,7 @@ def metrics_of(one: Transactions, node: int | None = None) -> dict[str, int]:
     return {metric.name: metric.value for metric in answer.metrics}
 
 
+@pytest.mark.slow
 def test_only_who_asks_for_metrics_gets_them() -> None:
     one = Transactions()
     assert one.cluster.ask(DescribeClusterRequest(), 1).metrics == ()
@@ -26,6 +27,7 @@ def test_only_who_asks_for_metrics_gets_them() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_transactions_are_counted_by_state_and_by_how_they_ended() -> None:
     one = Transactions()
     assert one.init() == "NONE"
@@ -42,6 +44,7 @@ def test_transactions_are_counted_by_state_and_by_how_they_ended() -> None:
     assert (told[f"{OWN}Aborted:Count"], told[f"{OWN}TimedOut:Count"]) == (1, 0)
 
 
+@pytest.mark.slow
 def test_a_transaction_whose_time_is_over_is_counted_as_timed_out() -> None:
     one = Transactions()
     assert one.init(timeout_ms=3_000) == "NONE"

@@ -86,6 +86,7 @@ def test_follower_gets_a_high_watermark_without_waiting(three: Cluster) -> None:
     assert three.world.now_ms - began < 100  # replica.fetch.wait.max.ms is 500
 
 
+@pytest.mark.slow
 def test_parked_consumer_of_a_follower_is_answered_by_an_append(three: Cluster) -> None:
     near = follower(three)
     request = three.fetch_request(2, max_wait_ms=20_000)

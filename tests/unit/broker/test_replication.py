@@ -56,6 +56,7 @@ def test_acks_all_is_answered_when_every_member_has_it(three: Cluster) -> None:
         assert log is not None and log.log_end_offset == 2
 
 
+@pytest.mark.slow
 def test_an_epoch_without_a_leader_is_truncated_and_fetched_again(three: Cluster) -> None:
     """The last batch's, after a crash: the leader does not know the epoch and cannot say where it ended
     (seed 101852)."""
@@ -298,6 +299,7 @@ def test_a_parked_produce_gets_an_error_when_the_leadership_ends(three: Cluster)
     assert code(told.error_code) == "NOT_LEADER_OR_FOLLOWER"
 
 
+@pytest.mark.slow
 def test_deleted_records_are_gone_on_every_replica(three: Cluster) -> None:
     for value in (b"a", b"b", b"c"):
         three.produce([value])
@@ -379,6 +381,7 @@ def test_no_client_deletes_the_records_of_coordinators() -> None:
     assert (code(answer.error_code), answer.low_watermark) == ("INVALID_TOPIC_EXCEPTION", -1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["follower", "leader"])
 def test_deletion_is_answered_where_retention_moved_an_idle_logs_start(first: str) -> None:
     """One replica's retention goes first; nothing else would tell the other of it, or of its own."""
@@ -532,6 +535,7 @@ def test_a_cordoned_directory_is_reported_to_the_controller() -> None:
     assert not second.logs
 
 
+@pytest.mark.slow
 def test_a_follower_that_was_fenced_while_it_fetched_is_taken_in_when_it_is_not(
     three: Cluster,
 ) -> None:

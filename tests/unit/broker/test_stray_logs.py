@@ -45,6 +45,7 @@ def cluster_with_a_follower_down() -> tuple[Cluster, int]:
     return cluster, node
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recreated", [False, True])
 def test_the_log_of_a_topic_deleted_meanwhile_is_set_aside(recreated: bool) -> None:
     cluster, node = cluster_with_a_follower_down()
@@ -94,6 +95,7 @@ def test_a_directory_with_a_corrupt_topic_id_goes_offline() -> None:
     assert names(cluster, node) == ["t-0"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nonempty", [False, True])
 def test_a_topic_id_that_a_power_loss_tore_takes_no_directory_offline(nonempty: bool) -> None:
     """Also not where the node ended cleanly before it was in the cluster again (seed 51003)."""

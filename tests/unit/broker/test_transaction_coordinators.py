@@ -245,6 +245,7 @@ def test_a_decision_outlives_its_coordinator(commit: bool, version: int) -> None
         assert one.read(index) == ([b"v"] if commit else [])
 
 
+@pytest.mark.slow
 def test_a_dead_producers_transaction_is_aborted_by_the_next_coordinator() -> None:
     one = Transactions()
     cluster = one.cluster
@@ -269,6 +270,7 @@ def test_a_marker_waits_for_a_leader_that_is_gone() -> None:
     assert one.read(index) == [b"v"]
 
 
+@pytest.mark.slow
 def test_the_next_transaction_begins_while_markers_of_the_last_are_on_their_way() -> None:
     """The write waits for them, as ``add.partitions.to.txn.retry.backoff.max.ms`` says."""
     one = Transactions()

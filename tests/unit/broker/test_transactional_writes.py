@@ -498,6 +498,7 @@ class TestReplicas:
         world.cluster.create_topic("t", 2, 3, min_insync_replicas="2")
         return world
 
+    @pytest.mark.slow
     def test_a_follower_serves_committed_records_only(self, three: Transactions) -> None:
         three.write("t", [b"a"])
         three.end("t", commit=False)

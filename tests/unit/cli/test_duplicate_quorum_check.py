@@ -61,6 +61,7 @@ def test_a_quorum_of_which_most_are_down_is_one() -> None:
     assert found.said_by.host == f"n{left.id}"
 
 
+@pytest.mark.slow
 def test_other_clusters_and_those_who_wait_to_be_added_are_none() -> None:
     quorum = Quorum(3, voters=2, first_voters=0)
     quorum.start()

@@ -388,6 +388,7 @@ STEPS = 9
 """Znodes; two `meta.properties`; the claim; log and checkpoint of two nodes; the controller's identity."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("done", [False, True])
 @pytest.mark.parametrize("step", range(1, STEPS + 1))
 def test_revert_may_be_repeated_after_a_failure_at_any_step(
@@ -402,6 +403,7 @@ def test_revert_may_be_repeated_after_a_failure_at_any_step(
     check_reverted(znodes, under_kraft)
 
 
+@pytest.mark.slow
 def test_revert_has_no_step_that_is_not_tested(znodes: Znodes, under_kraft: list[Node]) -> None:
     with pytest.MonkeyPatch.context() as patched:
         FailingCalls(STEPS + 1, False).plant(patched)
@@ -422,6 +424,7 @@ def test_revert_refuses_the_metadata_log_of_another_cluster(
     assert topics(znodes) == ("t",)
 
 
+@pytest.mark.slow
 def test_directories_of_another_machine_follow(znodes: Znodes, under_kraft: list[Node]) -> None:
     first, second = under_kraft
     with pytest.raises(Failure, match="the znodes are not written yet"):
@@ -435,6 +438,7 @@ def test_directories_of_another_machine_follow(znodes: Znodes, under_kraft: list
 # -- wrongly typed -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -450,6 +454,7 @@ def test_a_wrongly_typed_command_is_a_usage_error(words: list[str], sentence: st
     assert sentence in done.output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("connect", ["127.0.0.1:port/kafka", "127.0.0.1:99999", ""])
 def test_an_address_that_is_none_is_named(connect: str) -> None:
     with pytest.raises(Failure, match=f"--zookeeper {connect}") as raised:
@@ -465,6 +470,7 @@ def test_a_zookeeper_that_does_not_answer_is_named() -> None:
         write_znodes("127.0.0.1:1/kafka", [Multi(())], 0.1)
 
 
+@pytest.mark.slow
 def test_a_directory_that_is_none_is_named(
     znodes: Znodes, under_kraft: list[Node], tmp_path: Path
 ) -> None:

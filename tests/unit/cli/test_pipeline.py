@@ -28,6 +28,7 @@ def stuck(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[FakeCluster,
     return cluster, query
 
 
+@pytest.mark.slow
 def test_a_ledger_is_shown_with_what_was_begun(
     stuck: tuple[FakeCluster, Query], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -40,6 +41,7 @@ def test_a_ledger_is_shown_with_what_was_begun(
     assert "1 (30 rows)" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("verb", "option", "landed"), [("skip", "--batch", 60), ("forget", "--from", 90)]
 )
@@ -59,6 +61,7 @@ def test_a_stuck_batch_is_freed_once_that_is_confirmed(
     assert sum(cluster.ends.values()) == landed
 
 
+@pytest.mark.slow
 def test_an_invalid_pipeline_is_refused_in_one_sentence(
     stuck: tuple[FakeCluster, Query], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -110,6 +110,7 @@ def uses(path: Path) -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_every_command_prints_plain_text() -> None:
     """A new command that writes to a stream by itself would hand on what a name has."""
     wrong = {

@@ -99,6 +99,7 @@ def test_a_group_is_described_though_a_partition_of_it_has_no_leader(bootstrap: 
     ]
 
 
+@pytest.mark.slow
 def test_commands(
     bootstrap: str, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:

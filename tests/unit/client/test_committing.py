@@ -41,6 +41,7 @@ def one() -> tuple[Cluster, Client]:
     return cluster, client
 
 
+@pytest.mark.slow
 def test_a_commit_is_not_repeated_while_another_is_refused(
     one: tuple[Cluster, Client],
 ) -> None:

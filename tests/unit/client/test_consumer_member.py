@@ -70,6 +70,7 @@ def group() -> Group:
     return Group(cluster)
 
 
+@pytest.mark.slow
 def test_a_second_member_takes_half_and_the_first_keeps_the_rest(group: Group) -> None:
     first = group.join()
     group.until_held(first)
@@ -82,6 +83,7 @@ def test_a_second_member_takes_half_and_the_first_keeps_the_rest(group: Group) -
     group.until_held(first)
 
 
+@pytest.mark.slow
 def test_members_of_both_protocols_share_one_group(group: Group) -> None:
     old = group.join(CLASSIC)
     group.until_held(old)
@@ -91,6 +93,7 @@ def test_members_of_both_protocols_share_one_group(group: Group) -> None:
     group.until_held(old)
 
 
+@pytest.mark.slow
 def test_a_member_keeps_its_partitions_when_the_coordinator_dies(group: Group) -> None:
     consumer = group.join()
     group.until_held(consumer)
@@ -106,6 +109,7 @@ def test_a_member_keeps_its_partitions_when_the_coordinator_dies(group: Group) -
     assert consumer.failure is None
 
 
+@pytest.mark.slow
 def test_a_member_at_its_epoch_commits(group: Group) -> None:
     consumer = group.join()
     group.until_held(consumer)
@@ -129,6 +133,7 @@ def test_a_member_at_its_epoch_commits(group: Group) -> None:
     assert [known.offset for known in read if known is not None] == [7]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", [CLASSIC, CONSUMER])
 def test_a_pattern_subscribes_to_what_matches_now_and_later(group: Group, protocol: str) -> None:
     cluster = group.cluster

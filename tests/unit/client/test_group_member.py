@@ -289,6 +289,7 @@ def test_a_consumer_that_subscribes_again_is_one_member_with_the_new_topics(
     assert held(consumer) == [[]] and len(group.coordinator.members) == 1
 
 
+@pytest.mark.slow
 def test_partitions_and_topics_that_come_later_are_assigned() -> None:
     group = Group(partitions=2)
     consumer = group.consumer()

@@ -17,6 +17,7 @@ from tests.unit.broker.world import Cluster
 GROUPS = [f"g{number}" for number in range(12)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hangs", [False, True])
 def test_the_groups_of_a_broker_that_died_are_listed_by_who_has_them_now(hangs: bool) -> None:
     """It was asked again for a minute, after which the others' were not returned either."""

@@ -34,6 +34,7 @@ def test_a_key_that_looks_like_nothing_has_no_hint() -> None:
     assert hint("zzz", ["log.dirs"]) == ""
 
 
+@pytest.mark.slow
 def test_a_nodes_file_tells_unknown_keys_with_their_nearest() -> None:
     config = NodeConfig.from_properties(
         {

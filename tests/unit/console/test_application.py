@@ -115,6 +115,7 @@ def test_a_sign_in_from_another_page_is_refused(
     assert "set-cookie" not in answer.headers
 
 
+@pytest.mark.slow
 def test_a_sign_in_that_no_server_confirms_opens_no_session(sasl_console: Console) -> None:
     form = {"user": "<b>me", "password": "secret", "mechanism": "PLAIN", "to": "/"}
     answer = ask(sasl_console.application(), "/sign-in", form=form)
@@ -144,6 +145,7 @@ def vars_of(value: object) -> dict[str, object]:
     return {name: getattr(value, name) for name in getattr(value, "__slots__", ())}
 
 
+@pytest.mark.slow
 def test_a_page_says_when_no_broker_answers(open_console: Console) -> None:
     answer = ask(open_console.application(), "/")
     assert answer.status == 502
@@ -155,6 +157,7 @@ def test_a_page_that_does_not_exist_says_so(open_console: Console) -> None:
     assert (answer.status, "There is no such page" in answer.text) == (404, True)
 
 
+@pytest.mark.slow
 def test_the_cookie_is_kept_from_scripts(open_console: Console) -> None:
     cookie = ask(open_console.application(), "/").headers["set-cookie"]
     assert "HttpOnly" in cookie
@@ -167,6 +170,7 @@ def signed_in(console: Console, user: ClosedUser) -> tuple[BrowserSession, dict[
     return session, {"cookie": f"{console.cookie}={console.sessions.cookie_of(session)}"}
 
 
+@pytest.mark.slow
 def test_pages_that_do_not_exist_open_no_session_and_end_none(
     monkeypatch: pytest.MonkeyPatch, open_console: Console
 ) -> None:
@@ -177,6 +181,7 @@ def test_pages_that_do_not_exist_open_no_session_and_end_none(
     assert open_console.sessions.find(cookie) is not None
 
 
+@pytest.mark.slow
 def test_the_cookie_of_a_console_has_its_port_in_its_name() -> None:
     console = Console(ConsoleSettings(NO_SERVER, port=8180))
     cookie = ask(console.application(), "/").cookie
@@ -219,6 +224,7 @@ def test_a_new_sign_in_ends_the_former_session_of_its_browser(
     assert sasl_console.sessions.find(answer.cookie.partition("=")[2]) is not None
 
 
+@pytest.mark.slow
 def test_a_sign_in_that_is_refused_leaves_the_former_session(sasl_console: Console) -> None:
     user = ClosedUser()
     _, headers = signed_in(sasl_console, user)
@@ -238,6 +244,7 @@ class CountedClient(AnsweringClient):
         CountedClient.now -= 1
 
 
+@pytest.mark.slow
 def test_sign_ins_ask_the_cluster_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(NEW_CLIENT, lambda _: CountedClient())
     monkeypatch.setattr(application, "SIGN_INS_MAX", 1)

@@ -54,6 +54,7 @@ def visitor(console: Console) -> tuple[str, str]:
     return cookie, session.token
 
 
+@pytest.mark.slow
 def test_a_change_with_the_token_of_its_session_is_made(console: Console, made: list[str]) -> None:
     cookie, token = visitor(console)
     answer = posted(console, token, cookie)
@@ -61,6 +62,7 @@ def test_a_change_with_the_token_of_its_session_is_made(console: Console, made: 
     assert made == ["id=g&way=to-latest"]
 
 
+@pytest.mark.slow
 def test_a_change_without_its_token_is_refused(console: Console, made: list[str]) -> None:
     cookie, _ = visitor(console)
     _, of_another = visitor(console)
@@ -69,12 +71,14 @@ def test_a_change_without_its_token_is_refused(console: Console, made: list[str]
     assert made == []
 
 
+@pytest.mark.slow
 def test_a_change_without_a_session_is_refused(console: Console, made: list[str]) -> None:
     _, token = visitor(console)
     assert posted(console, token, "").status == 401
     assert made == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "headers",
     [
@@ -92,6 +96,7 @@ def test_a_change_from_another_page_is_refused(
     assert made == []
 
 
+@pytest.mark.slow
 def test_a_console_that_is_read_only_makes_no_change(made: list[str]) -> None:
     console = Console(ConsoleSettings("127.0.0.1:1", read_only=True))
     cookie, token = visitor(console)
@@ -101,6 +106,7 @@ def test_a_console_that_is_read_only_makes_no_change(made: list[str]) -> None:
     assert "read-only" in answer.text
 
 
+@pytest.mark.slow
 def test_a_page_that_makes_no_change_takes_no_form(console: Console) -> None:
     cookie, token = visitor(console)
     answer = ask(

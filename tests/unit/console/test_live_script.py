@@ -47,6 +47,7 @@ console.log(JSON.stringify({ seen, address: sources[0].address }));
 """
 
 
+@pytest.mark.slow
 def test_a_page_is_followed_while_it_is_visible_and_its_session_lasts(tmp_path: Path) -> None:
     node = shutil.which("node")
     if node is None:

@@ -51,6 +51,7 @@ def page_with(text: str) -> str:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", HOSTILE)
 def test_markup_in_a_value_is_text_on_the_page(text: str) -> None:
     page = page_with(text)
@@ -73,6 +74,7 @@ def test_bytes_that_are_no_text_are_shown_as_escapes() -> None:
     assert shown(b"ok\xff\xfe<") == "ok\\xff\\xfe<"
 
 
+@pytest.mark.slow
 def test_halves_of_a_surrogate_pair_do_not_stop_a_page() -> None:
     assert "\\ud800" in page_with("broken \ud800 text").encode().decode()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +11,7 @@ from barnabas.controller.brokers.broker_sessions import BrokerSessions
 INSTANTS = st.floats(min_value=0.0, max_value=1e12, allow_nan=False)
 
 
+@pytest.mark.slow
 @given(INSTANTS, st.sampled_from([0.1, 3.3, 9_000.0, 9_000.7]))
 def test_a_wakeup_at_the_deadline_finds_a_session_that_ended(
     now_ms: float, timeout_ms: float

@@ -190,6 +190,7 @@ def deliver(world: World, sent: Sent) -> None:
         world.settle()
 
 
+@pytest.mark.slow
 def test_the_second_controller_with_one_id_ends_and_says_who_holds_it() -> None:
     world, sent, _, _ = two_of_one_id()
     with pytest.raises(AssertionError) as halted:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -40,6 +41,7 @@ def partitions(draw: st.DrawFn) -> PartitionRecord:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(250))
 @given(
     st.lists(partitions(), min_size=1, max_size=12),

@@ -103,6 +103,7 @@ def test_a_controller_that_loses_leadership_in_an_append_keeps_nothing_of_it() -
     assert quorum.topics(1) == quorum.topics(2) == quorum.topics(3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [900, 1_200])
 def test_a_snapshot_has_what_was_committed_while_the_controller_appended(size: int) -> None:
     """The only voter, whose disk syncs within the step: all is committed at once."""

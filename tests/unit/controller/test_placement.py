@@ -83,6 +83,7 @@ def test_over_racks_of_unequal_size_every_rack_leads_equally_often(
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("racks", [False, True])
 def test_many_small_topics_stay_within_the_documented_bound(racks: bool) -> None:
     rng = random.Random(7)

@@ -12,6 +12,7 @@ from tests.unit.controller.script import run_file
 SCRIPTS = sorted((Path(__file__).parents[2] / "scripts" / "controller").glob("*.txt"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_script(path: Path) -> None:
     present, wanted = run_file(path)

@@ -101,6 +101,7 @@ def directories(world: World) -> Message:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [moves, isr_changes, directories])
 def test_each_piece_is_a_batch_and_all_are_answered_together(make: Any) -> None:
     world = world_of(SIZE)

@@ -342,6 +342,7 @@ def test_partitions_are_added_to_the_topic_that_is_there_when_all_are_decided() 
     assert len(world.image.topics_by_name["t"]) == 1002
 
 
+@pytest.mark.slow
 def test_more_than_ten_thousand_records_are_refused_as_a_whole() -> None:
     world = World()
     world.join(1, 2, 3)

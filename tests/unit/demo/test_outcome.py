@@ -68,6 +68,7 @@ def test_figures_count_missing_delays_apart() -> None:
     assert (found.rows, found.distance, found.by_month) == (3, 30, {1: 3})
 
 
+@pytest.mark.slow
 def test_rows_that_landed_once_agree(rows: list[Row], truth: Figures, tmp_path: Path) -> None:
     checks = compare(truth, land(rows, tmp_path), changelog_of(truth), 100)
     assert [each.claim for each in checks if not each.holds] == []

@@ -93,6 +93,7 @@ def cut_off(cluster: Cluster, node: int) -> Callable[[], None]:
     return heal
 
 
+@pytest.mark.slow
 def test_the_broker_that_is_named_is_the_one_that_answers(three: Cluster) -> None:
     for number, group in enumerate(GROUPS):
         node = coordinator(three, group)
@@ -103,6 +104,7 @@ def test_the_broker_that_is_named_is_the_one_that_answers(three: Cluster) -> Non
                 assert commit(three, other, group, 99) is ErrorCode.NOT_COORDINATOR
 
 
+@pytest.mark.slow
 def test_offsets_survive_the_death_of_their_coordinator(three: Cluster) -> None:
     old = coordinator(three, "g")
     assert commit(three, old, "g", 17) is ErrorCode.NONE
@@ -113,6 +115,7 @@ def test_offsets_survive_the_death_of_their_coordinator(three: Cluster) -> None:
     assert commit(three, new, "g", 18) is ErrorCode.NONE
 
 
+@pytest.mark.slow
 def test_offsets_survive_the_death_of_all(three: Cluster) -> None:
     assert commit(three, coordinator(three, "g"), "g", 17) is ErrorCode.NONE
     nodes = list(three.ids)
@@ -125,6 +128,7 @@ def test_offsets_survive_the_death_of_all(three: Cluster) -> None:
     assert fetch(three, coordinator(three, "g"), "g") == (ErrorCode.NONE, 17)
 
 
+@pytest.mark.slow
 def test_a_commit_waits_for_the_replicas_and_is_not_read_before(three: Cluster) -> None:
     node = coordinator(three, "g")
     assert commit(three, node, "g", 1) is ErrorCode.NONE
@@ -143,6 +147,7 @@ def test_a_commit_waits_for_the_replicas_and_is_not_read_before(three: Cluster) 
     three.until(lambda: answer.is_there)
 
 
+@pytest.mark.slow
 def test_a_coordinator_that_was_cut_off_acknowledges_nothing(three: Cluster) -> None:
     old = coordinator(three, "g")
     assert commit(three, old, "g", 1) is ErrorCode.NONE
@@ -159,6 +164,7 @@ def test_a_coordinator_that_was_cut_off_acknowledges_nothing(three: Cluster) -> 
     assert fetch(three, coordinator(three, "g"), "g") == (ErrorCode.NONE, 2)
 
 
+@pytest.mark.slow
 def test_a_failed_directory_ends_the_coordinators_in_it() -> None:
     cluster = Cluster(3, log_dirs="/data,/second", offsets_topic_num_partitions="8")
     cluster.create_topic("t", 1, 3)
@@ -239,6 +245,7 @@ def compact(log: PartitionLog) -> None:
         assert cleaning_pass.swap(log, plan, compactor.clean(group))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cold", [False, True])
 def test_a_batch_that_rotted_is_mended_and_then_loaded(cold: bool) -> None:
     cluster = Cluster(3, offsets_topic_num_partitions="1", offsets_topic_replication_factor="3")

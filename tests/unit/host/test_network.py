@@ -122,6 +122,7 @@ def test_parts_arrive_in_order_whatever_the_buffers(world: World) -> None:
     world.until(lambda: client.received == b"answer")
 
 
+@pytest.mark.slow
 def test_bytes_that_the_network_does_not_take_are_counted_and_sent_later(world: World) -> None:
     client, server = pair(world, room=1 << 16)
     assert server.connection is not None

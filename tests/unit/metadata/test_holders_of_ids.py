@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from barnabas.metadata.image.registrations import (
     DATES_END_MS,
     BrokerRegistration,
@@ -17,6 +19,7 @@ from barnabas.types import ZERO_UUID
 HERE = {"CONTROLLER": ListenerEndpoint("h", 1)}
 
 
+@pytest.mark.slow
 def test_dates_are_those_of_the_calendar() -> None:
     first = datetime(1970, 1, 1, 23, 59, 58, tzinfo=UTC)
     days = [*range(366 * 5), *range(10_000, 2_900_000, 997), 47_540, 47_541, 2_932_896]

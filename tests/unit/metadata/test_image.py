@@ -60,6 +60,7 @@ def make(*more: Message) -> MetadataImage:
     return image
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(300))
 @given(st.one_of(partition_records(), partition_changes()))
 def test_hot_writers_write_what_the_compiled_codec_writes(record: Message) -> None:
@@ -68,6 +69,7 @@ def test_hot_writers_write_what_the_compiled_codec_writes(record: Message) -> No
     assert decode_record(value) == record
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(400))
 @given(partition_records(), st.integers(-3, 3), st.integers(0, 255), st.booleans())
 def test_the_hot_reader_reads_what_the_compiled_codec_reads(
@@ -99,6 +101,7 @@ def test_the_hot_reader_reads_what_the_compiled_codec_reads(
     assert holds(by_rows) == holds(by_record)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(150))
 @given(st.lists(records, max_size=25), st.lists(st.lists(records, max_size=8), max_size=4))
 def test_undoing_uncommitted_records_restores_the_image_exactly(
@@ -133,6 +136,7 @@ def shrinks(draw: st.DrawFn) -> Shrink:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(150))
 @given(st.lists(st.one_of(records, partition_records()), max_size=20), st.lists(shrinks()))
 def test_shrinks_are_replayed_as_the_records_they_stand_for(
@@ -169,6 +173,7 @@ def everything_but_names(image: MetadataImage) -> dict[str, object]:
     return view
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(150))
 @given(st.lists(records, max_size=40))
 def test_a_snapshot_gives_an_equal_image(log: list[Message]) -> None:
@@ -181,6 +186,7 @@ def test_a_snapshot_gives_an_equal_image(log: list[Message]) -> None:
     assert other.take_changes().everything
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(80))
 @given(
     st.lists(records, max_size=20),

@@ -128,6 +128,7 @@ def filled(*topics: tuple[str, int]) -> MetadataImage:
     return image
 
 
+@pytest.mark.slow
 def test_a_snapshot_is_loaded_over_many_turns_and_shown_when_it_is_whole(tmp_path: Path) -> None:
     node, image = Node(tmp_path), filled(("a", 2000), ("b", 1500))
     node.applier.load(node.write_snapshot(image))
@@ -142,6 +143,7 @@ def test_a_snapshot_is_loaded_over_many_turns_and_shown_when_it_is_whole(tmp_pat
     assert [changes.everything for changes in node.told] == [True]
 
 
+@pytest.mark.slow
 def test_the_former_image_stays_until_a_fetched_snapshot_is_whole(tmp_path: Path) -> None:
     node = Node(tmp_path)
     node.applier.load(node.write_snapshot(filled(("a", 2000))))
@@ -161,6 +163,7 @@ def test_the_former_image_stays_until_a_fetched_snapshot_is_whole(tmp_path: Path
     )
 
 
+@pytest.mark.slow
 def test_a_newer_snapshot_takes_the_place_of_one_that_is_being_loaded(tmp_path: Path) -> None:
     node = Node(tmp_path)
     node.applier.load(node.write_snapshot(filled(("a", 2000))))
@@ -174,6 +177,7 @@ def test_a_newer_snapshot_takes_the_place_of_one_that_is_being_loaded(tmp_path: 
     assert node.applier.applied_offset == later.offset
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("controller", [True, False])
 def test_a_large_batch_is_read_in_slices_and_seen_as_a_whole(
     tmp_path: Path, controller: bool
@@ -201,6 +205,7 @@ def test_a_large_batch_is_read_in_slices_and_seen_as_a_whole(
     assert len(node.told[-1].partitions) == 2 * APPLIED_INLINE_MAX
 
 
+@pytest.mark.slow
 def test_a_damaged_snapshot_is_found_before_anything_is_loaded(tmp_path: Path) -> None:
     node = Node(tmp_path)
     snapshot = node.write_snapshot(filled(("a", 3000)))

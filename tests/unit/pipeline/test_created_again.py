@@ -51,6 +51,7 @@ def created_again(cluster: FakeCluster, end: int) -> None:
     cluster.topic_id, cluster.ends[WHERE] = Uuid(b"another-topic-id"), end
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("again", [False, True])
 def test_a_topic_created_again_is_read_from_its_beginning(
     cluster: FakeCluster, tmp_path: Path, again: bool

@@ -87,6 +87,7 @@ def test_a_batch_lands_once(cluster: FakeCluster, tmp_path: Path) -> None:
     assert values(cluster) == expected(0, 200)
 
 
+@pytest.mark.slow
 def test_a_crash_at_every_step_of_publishing_leaves_each_row_once(
     cluster: FakeCluster, tmp_path: Path
 ) -> None:
@@ -107,6 +108,7 @@ def test_a_crash_at_every_step_of_publishing_leaves_each_row_once(
     assert values(cluster) == expected(0, first)
 
 
+@pytest.mark.slow
 def test_a_crash_is_survived_when_brokers_have_forgotten_the_producer(
     cluster: FakeCluster, tmp_path: Path
 ) -> None:
@@ -122,6 +124,7 @@ def test_a_crash_is_survived_when_brokers_have_forgotten_the_producer(
     assert values(cluster) == expected(0, first)
 
 
+@pytest.mark.slow
 def test_a_store_that_fails_at_every_step_leaves_each_row_once(
     cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

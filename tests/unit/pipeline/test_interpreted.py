@@ -73,6 +73,7 @@ def read(batches: list[EncodedBatch]) -> list[Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turn", [0, (1 << 40) + 5])
 def test_interpreted_loops_write_and_read_the_same(turn: int) -> None:
     assert kernels.COMPILED
@@ -96,6 +97,7 @@ def test_interpreted_hashes_are_those_of_the_compiled_loop() -> None:
             assert kernels.murmur2(data, at, length) == compiled
 
 
+@pytest.mark.slow
 def test_a_worker_without_numba_says_so_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

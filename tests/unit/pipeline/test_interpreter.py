@@ -61,6 +61,7 @@ def test_a_session_that_runs_gets_what_was_said_or_the_own(
     assert interpreter.for_session(context()) == "python3"
 
 
+@pytest.mark.slow
 def test_the_import_is_cheap() -> None:
     program = (
         "import sys, barnabas.pipeline;"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from barnabas.pipeline.write.prepared import participants
 from barnabas.pipeline.write.prepared.participants import ONGOING, Participant, list_open
 from barnabas.types import Endpoint
@@ -51,6 +53,7 @@ class LoadingBroker:
         return ListTransactionsResponse(transaction_states=[Listed(transactional_id=NAME)])
 
 
+@pytest.mark.slow
 def test_a_coordinator_that_is_being_loaded_is_asked_again() -> None:
     found = list_open(LoadingBroker(2), "driver")  # type: ignore[arg-type]
     assert found == [Participant("0abcb7ee46db.0", 7, 0)]

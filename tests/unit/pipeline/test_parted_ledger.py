@@ -50,6 +50,7 @@ def put_back(copy: Path, original: Path) -> None:
     shutil.copytree(copy, original)
 
 
+@pytest.mark.slow
 def test_a_restored_checkpoint_writes_its_rows_again(cluster: FakeCluster, tmp_path: Path) -> None:
     here, copy = tmp_path / "checkpoint", tmp_path / "copy"
     query = Query(here)
@@ -61,6 +62,7 @@ def test_a_restored_checkpoint_writes_its_rows_again(cluster: FakeCluster, tmp_p
     assert values(cluster) == words("old", 0, 180) + words("new", 90, 180)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_restored_while_its_query_was_copied_live_keeps_all_rows(
     cluster: FakeCluster, tmp_path: Path
 ) -> None:
@@ -78,6 +80,7 @@ def test_a_checkpoint_restored_while_its_query_was_copied_live_keeps_all_rows(
     assert values(cluster) == words("old", 0, 180) + words("new", 90, 180)
 
 
+@pytest.mark.slow
 def test_a_copied_checkpoint_and_its_original_both_write_all_rows(
     cluster: FakeCluster, tmp_path: Path
 ) -> None:
@@ -105,6 +108,7 @@ def test_a_copied_checkpoint_that_shares_its_ledger_is_refused(
     assert values(cluster) == words("blue", 0, 150)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("back", [1, 2])
 def test_a_rolled_back_checkpoint_with_its_ledger_elsewhere_is_refused(
     cluster: FakeCluster, tmp_path: Path, back: int
@@ -238,6 +242,7 @@ def test_a_query_whose_first_batches_are_empty_has_a_ledger(
     assert sum(values(cluster).values()) == 60
 
 
+@pytest.mark.slow
 def test_a_smaller_batch_size_holds_for_a_batch_that_was_refused(
     cluster: FakeCluster, tmp_path: Path
 ) -> None:
@@ -270,6 +275,7 @@ def in_order(cluster: FakeCluster, partition: TopicPartition) -> bool:
     return found == sorted(found)
 
 
+@pytest.mark.slow
 def test_a_batch_that_is_stuck_for_good_can_be_left_out(
     cluster: FakeCluster, tmp_path: Path
 ) -> None:
@@ -301,6 +307,7 @@ def test_a_stuck_batch_that_is_forgotten_is_computed_again(
     assert values(cluster) == words("old", 0, 30) + words("new", 30, 90)
 
 
+@pytest.mark.slow
 def test_a_batch_for_a_partition_that_is_gone_names_the_ways_out(
     cluster: FakeCluster, tmp_path: Path
 ) -> None:

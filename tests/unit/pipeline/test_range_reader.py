@@ -129,6 +129,7 @@ def test_a_log_that_has_lost_its_beginning_is_data_loss(monkeypatch: pytest.Monk
     assert read(1, 3, fail_on_data_loss=False) == []
 
 
+@pytest.mark.slow
 def test_a_deleted_topic_is_data_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Moving(monkeypatch, 6)
     cluster.patience_ms = 30.0
@@ -138,6 +139,7 @@ def test_a_deleted_topic_is_data_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read(2, 6, fail_on_data_loss=False) == []
 
 
+@pytest.mark.slow
 def test_a_topic_that_is_deleted_between_two_questions_is_data_loss(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -169,6 +171,7 @@ def test_a_record_that_does_not_come_though_it_is_there_is_not_passed_over(
         read(2, 6, fail_on_data_loss=False)
 
 
+@pytest.mark.slow
 def test_a_topic_of_another_id_is_data_loss_and_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Moving(monkeypatch, 6)
     cluster.patience_ms = 30.0

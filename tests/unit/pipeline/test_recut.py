@@ -24,6 +24,7 @@ def records_of(batches: list[bytearray]) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", ["none", "zstd"])
 def test_pieces_of_a_batch_have_its_records(codec: str) -> None:
     large = SinkOptions(ClusterOptions(()), topic="t", codec=CODECS[codec], batch_bytes_max=1 << 20)

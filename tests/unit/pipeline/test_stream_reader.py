@@ -238,6 +238,7 @@ def test_a_missing_topic_is_waited_for_once(
     assert len(asked) == times
 
 
+@pytest.mark.slow
 def test_a_deleted_topic_is_data_loss(cluster: FakeCluster) -> None:
     cluster.logs.clear()
     with pytest.raises(DataLossError, match=r"t-0 \[5, \?\): the topic was deleted"):
@@ -245,6 +246,7 @@ def test_a_deleted_topic_is_data_loss(cluster: FakeCluster) -> None:
     assert stream(fail_on_data_loss=False).latestOffset(at(5), ALL) == at(5)
 
 
+@pytest.mark.slow
 def test_a_topic_that_is_not_subscribed_any_more_is_not_called_deleted(
     cluster: FakeCluster,
 ) -> None:
@@ -259,6 +261,7 @@ def test_a_topic_that_is_not_subscribed_any_more_is_not_called_deleted(
     assert stream(fail_on_data_loss=False).latestOffset(start, ALL) == start
 
 
+@pytest.mark.slow
 def test_a_query_does_not_begin_on_a_topic_that_is_not_there(cluster: FakeCluster) -> None:
     missing = Subscription(topics=("t", "u"))
     with pytest.raises(OptionError, match="u does not exist"):

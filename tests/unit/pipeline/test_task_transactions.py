@@ -37,6 +37,7 @@ def test_a_token_without_transactions_is_one_for_earlier_versions() -> None:
         token_from("key", b'{"version": 3}', 0)
 
 
+@pytest.mark.slow
 def test_the_longest_token_is_less_than_a_topic_takes() -> None:
     assert len(Token(4, participants=many(PARTICIPANTS_MAX)).value()) < 1_000_000
     assert len(Token(4, participants=many(1_000)).value()) < 30_000

@@ -99,6 +99,7 @@ STAMPS = pa.schema(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_nanoseconds_of_a_timestamp_are_truncated(seed: int) -> None:
     """Also among values that only microseconds can hold, and bad ones."""

@@ -159,6 +159,7 @@ def test_a_batch_that_compaction_has_removed_is_not_sent_behind_a_younger_one(
     assert header_of(gone).base_sequence not in [header_of(each).base_sequence for each in log]
 
 
+@pytest.mark.slow
 def test_a_partition_that_a_broker_does_not_know_yet_is_not_an_empty_one(
     cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

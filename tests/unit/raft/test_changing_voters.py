@@ -37,6 +37,7 @@ def test_a_standalone_voter_leads_and_others_join_it() -> None:
     assert quorum.nodes[2].journal.values == [b"alone", b"together", b"without the first"]
 
 
+@pytest.mark.slow
 def test_a_replica_that_is_not_there_is_not_added() -> None:
     quorum = Quorum(first_voters=2)
     quorum.nodes[1].start()
@@ -231,6 +232,7 @@ def test_a_node_that_lost_its_disk_joins_again_by_itself() -> None:
     assert lost.journal.values == [b"1", b"2"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_a_leader_that_was_alone_for_long_waits_for_its_first_follower(seed: int) -> None:
     quorum = Quorum(seed, first_voters=1)
@@ -259,6 +261,7 @@ def test_new_controllers_join_by_themselves_where_they_may() -> None:
     quorum.commit(b"2")
 
 
+@pytest.mark.slow
 def test_an_auto_joining_replica_far_behind_gets_the_snapshot_first() -> None:
     """What waits for it to catch up must not hold up that by which it does."""
     quorum = Quorum(

@@ -59,6 +59,7 @@ def test_a_member_whose_port_is_taken(opened: Opened) -> None:
     assert opened.left
 
 
+@pytest.mark.slow
 def test_a_replica_whose_disk_refuses_a_call(opened: Opened) -> None:
     """The first, the second, ... until none is hit; with a snapshot and several segments."""
     quorum = Quorum(3, voters=1, **TIGHT)

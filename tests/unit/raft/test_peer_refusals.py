@@ -40,6 +40,7 @@ def test_a_voter_of_another_cluster_ends_with_a_sentence() -> None:
     assert "controller.quorum.voters" in halt and "--cluster-id" in halt
 
 
+@pytest.mark.slow
 def test_the_majority_says_who_is_of_another_cluster_and_lives() -> None:
     world = quorum(3)
     world.commit(b"a")
@@ -73,6 +74,7 @@ def test_an_observer_of_another_cluster_ends() -> None:
     assert world.halts[0].startswith("4: ")
 
 
+@pytest.mark.slow
 def test_a_voter_that_had_a_leader_outlives_what_its_peers_become() -> None:
     world = quorum()
     world.commit(b"a")
@@ -95,6 +97,7 @@ def test_an_observer_that_hears_older_epochs_alone_meets_another_quorum(
     assert (sentence in told) == is_said
 
 
+@pytest.mark.slow
 def test_an_observer_says_rarely_that_two_nodes_lead_in_its_epoch() -> None:
     """It asks every 20 ms."""
     world = quorum(observers=1)
@@ -123,6 +126,7 @@ class SomeAnswersLag(Script):
         return super()._resolved(node, response)
 
 
+@pytest.mark.slow
 def test_an_observer_that_has_its_leader_again_forgets_older_epochs() -> None:
     world = SomeAnswersLag()
     world.run("> voters 1 2 3 observers 4\n> start\n> run 3000\n")
@@ -136,6 +140,7 @@ def test_an_observer_that_has_its_leader_again_forgets_older_epochs() -> None:
     assert not [line for line in world.lines if "another quorum" in line]
 
 
+@pytest.mark.slow
 def test_a_silence_between_older_epochs_is_no_evidence() -> None:
     world = Script()
     text = "> voters 1 2 3 observers 4\n> saved 4 7 leader 1\n> start\n> run 4000\n"

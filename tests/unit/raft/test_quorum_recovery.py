@@ -30,6 +30,7 @@ def _lose_majority(quorum: Quorum) -> QuorumNode:
     return survivor
 
 
+@pytest.mark.slow
 def test_the_survivor_of_a_dynamic_quorum_leads_alone_and_others_join_it() -> None:
     quorum = Quorum(first_voters=3)
     survivor = _lose_majority(quorum)

@@ -636,6 +636,7 @@ def test_a_callback_that_raises_on_a_session_leaves_the_others_their_answers() -
     assert told == [True]
 
 
+@pytest.mark.slow
 def test_a_callback_that_raises_at_an_end_leaves_the_others_their_answers() -> None:
     quorum = StoreQuorum()
     store, told = quorum.stores[quorum.follower()], list[Any]()

@@ -45,6 +45,7 @@ def a_run(rng: random.Random, offset: int, epoch: int) -> bytes:
     return b"".join(batches)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_the_short_way_into_the_log_leaves_the_same_files(seed: int) -> None:
     rng = random.Random(seed)

@@ -230,6 +230,7 @@ def rot_for(late: QuorumNode, end: int) -> None:
             disk.rot(path, len(disk.content(path)) - 5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("snapshot_bytes", "restart_after"), [(1_500, False), (1_500, True), (1 << 30, False)]
 )
@@ -323,6 +324,7 @@ def test_a_snapshot_for_whose_header_there_is_no_room_leaves_no_file() -> None:
         assert disk.fault_was_hit and view.list_dir("/data") == []
 
 
+@pytest.mark.slow
 def test_a_damaged_snapshot_is_not_installed_and_not_asked_for_in_a_hurry() -> None:
     quorum = Quorum(
         bytes_between_snapshots=1_500,

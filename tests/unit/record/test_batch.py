@@ -31,6 +31,7 @@ record = st.tuples(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(200))
 @given(records=st.lists(record, min_size=1, max_size=20), codec=st.sampled_from(Codec))
 def test_a_built_batch_is_read_back(

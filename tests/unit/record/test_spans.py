@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ from barnabas.record.spans import section_of, spans_of
 from tests.effort import examples
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(1000))
 @given(seed=st.integers(0, 1 << 40), damaged=st.booleans())
 def test_spans_and_records_agree(seed: int, damaged: bool) -> None:

@@ -7,6 +7,8 @@ import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 SOURCES = ROOT / "src" / "barnabas"
 FOLDERS = ("messages", "records")
@@ -31,6 +33,7 @@ def named_nowhere() -> set[str]:
     return {path.relative_to(ROOT).as_posix() for path in modules if path.stem not in words}
 
 
+@pytest.mark.slow
 def test_the_wheel_leaves_out_the_messages_that_no_source_names() -> None:
     assert left_out() == named_nowhere() - imported_from_records()
 

@@ -27,6 +27,7 @@ def test_a_subject_is_written_as_rfc_2253_has_it() -> None:
     assert found.not_after_ms == int(ends)
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=200))
 def test_bytes_that_are_no_certificate_are_a_value_error(data: bytes) -> None:
     with pytest.raises(ValueError):

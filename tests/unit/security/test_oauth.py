@@ -83,6 +83,7 @@ def test_clocks_may_differ_by_the_skew() -> None:
     assert check_token(KEY.token(now=NOW_S + 20), KEYS, RULES, NOW_MS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("token", "why"),
     [
@@ -296,6 +297,7 @@ def test_keys_that_cannot_be_read_again_stay_in_use() -> None:
     assert [event for _, event, _ in scene.world.lines] == ["oauth.keys_not_read"]
 
 
+@pytest.mark.slow
 def test_a_token_and_keys_may_be_files(tmp_path: Path) -> None:
     provider = IdentityProvider()
     provider.write_jwks(tmp_path / "keys.json")

@@ -159,6 +159,7 @@ def test_handshakes_at_a_time_are_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     assert not late.stream.ended
 
 
+@pytest.mark.slow
 def test_an_unknown_user_is_answered_at_the_moment_of_a_wrong_password() -> None:
     """By the clock that the delay is of: the exchange has as many messages, and none is answered sooner."""
     told = []

@@ -84,6 +84,7 @@ def test_refuses_what_is_no_journal(tmp_path: Path) -> None:
         RunJournal(path, SEEDS, "abc")
 
 
+@pytest.mark.slow
 def test_a_run_is_one_of_its_source_whatever_else_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from barnabas.log.state.producer_state import TRUSTED, ProducerStates
 from barnabas.record.batch import CONTROL, TRANSACTIONAL, BatchHeader
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -78,6 +80,7 @@ def assert_same(found: Answers, wanted: Answers) -> None:
     assert set(found) == set(wanted)
 
 
+@pytest.mark.slow
 def test_the_coordinator_answers_as_the_table_says() -> None:
     assert_same(ask_all(Machine(), wait_until), table("coordinator")[1])
 

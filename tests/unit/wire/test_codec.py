@@ -105,6 +105,7 @@ def test_damaged_bytes_are_malformed_or_another_message() -> None:
     assert refused > 300
 
 
+@pytest.mark.slow
 def test_noise_never_does_worse_than_malformed() -> None:
     rng = Random(8)
     for cls, version in EVERY:

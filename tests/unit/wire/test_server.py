@@ -309,6 +309,7 @@ def test_a_connection_that_closes_while_its_request_is_served_gets_no_answer() -
     assert not worker.world.lines
 
 
+@pytest.mark.slow
 def test_no_bytes_bring_a_listener_down() -> None:
     """Whole requests, damaged ones, noise: answered or the connection ends; nothing is raised."""
     rng = Random(11)

@@ -93,6 +93,7 @@ def wait_for(cluster: ZookeeperCluster, wanted: set[tuple[str, int, int]]) -> No
     )
 
 
+@pytest.mark.slow
 def test_an_entry_that_one_broker_writes_is_judged_by_on_every_broker() -> None:
     cluster = judged_cluster()
     assert cluster.create("t", 1) == 0
@@ -165,6 +166,7 @@ def test_a_foreign_znode_among_notifications_hides_none_of_them() -> None:
     wait_for(cluster, {("t", PatternType.LITERAL, Operation.WRITE)})
 
 
+@pytest.mark.slow
 def test_a_foreign_znode_among_entries_hides_none_of_them() -> None:
     cluster = judged_cluster()
     assert create(cluster, 1, entry()) == [0]
@@ -177,6 +179,7 @@ def test_a_foreign_znode_among_entries_hides_none_of_them() -> None:
     wait_for(cluster, {("t", PatternType.LITERAL, Operation.WRITE)})
 
 
+@pytest.mark.slow
 def test_an_unreadable_notification_lets_brokers_read_all_entries() -> None:
     cluster = judged_cluster()
     rule = AclRule("User:alice", "*", Operation.READ, DENY)
@@ -215,6 +218,7 @@ def test_entries_that_became_unreadable_are_judged_by_as_they_were() -> None:
     assert create(cluster, 2, entry(operation=Operation.READ)) == [ErrorCode.UNKNOWN_SERVER_ERROR]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/kafka-acl", "/kafka-acl/Topic", PATH])
 def test_a_broker_that_may_not_read_entries_does_not_start(path: str) -> None:
     cluster = judged_cluster()
@@ -255,6 +259,7 @@ def test_two_brokers_that_write_at_once_lose_no_entry() -> None:
     wait_for(cluster, {("t", PatternType.LITERAL, kind) for kind in kinds})
 
 
+@pytest.mark.slow
 def test_changes_that_a_broker_missed_are_read_in_its_next_session() -> None:
     cluster = judged_cluster()
     assert create(cluster, 1, entry(), entry("gone")) == [0, 0]

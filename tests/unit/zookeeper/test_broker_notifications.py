@@ -80,6 +80,7 @@ def test_a_failed_log_directory_takes_its_replicas_alone_offline(cluster: Zookee
     assert offline == {index: [victim] if index in gone else [] for index in range(6)}
 
 
+@pytest.mark.slow
 def test_the_next_controller_asks_which_replicas_are_offline(cluster: ZookeeperCluster) -> None:
     controller = cluster.wait_for_controller()
     victim = next(b for b in cluster.nodes if b != controller)
@@ -98,6 +99,7 @@ def test_the_next_controller_asks_which_replicas_are_offline(cluster: ZookeeperC
     assert victim not in {cluster.state("t", index)["leader"] for index in gone}
 
 
+@pytest.mark.slow
 def test_no_empty_log_replaces_one_in_a_directory_that_is_offline(
     cluster: ZookeeperCluster,
 ) -> None:
@@ -120,6 +122,7 @@ def test_no_empty_log_replaces_one_in_a_directory_that_is_offline(
     cluster.wait(lambda: placed_in(cluster, victim, "/one", "u") == list(range(6)), "logs")
 
 
+@pytest.mark.slow
 def test_a_topic_is_not_gone_while_a_replica_is_offline(cluster: ZookeeperCluster) -> None:
     controller = cluster.wait_for_controller()
     victim = next(b for b in cluster.nodes if b != controller)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from barnabas.zookeeper.layout.config_znodes import CONFIG, ConfigChangeZnode
 from barnabas.zookeeper.operations import Create, GetData, SetData
 from tests.unit.zookeeper.zookeeper_cluster import ZookeeperCluster
 
 
+@pytest.mark.slow
 def test_a_notification_that_was_removed_has_everything_read_again() -> None:
     cluster = ZookeeperCluster(servers=3)
     controller = cluster.wait_for_controller()
@@ -46,6 +49,7 @@ def test_an_unreadable_configuration_changes_nothing() -> None:
             assert node.broker.image.config(2, "t") == {"retention.ms": wanted}
 
 
+@pytest.mark.slow
 def test_a_controller_epoch_that_is_mended_gives_a_controller_again() -> None:
     """Brokers that have just started know no epoch, and wait until it is mended."""
     cluster = ZookeeperCluster()

@@ -92,6 +92,7 @@ def test_znodes_say_what_the_log_says_after_the_way_back(
     assert copying.way_back(changed, image_of(after)) == []
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(40), deadline=None)
 @given(clusters())
 def test_the_first_records_say_what_the_znodes_say(records: list[Message]) -> None:

@@ -199,6 +199,7 @@ def test_the_next_controller_tells_what_it_found(cluster: ZookeeperCluster) -> N
     assert not again
 
 
+@pytest.mark.slow
 def test_a_broker_reports_no_steps_unasked(cluster: ZookeeperCluster) -> None:
     controller = cluster.wait_for_controller()
     response = cluster.ask(controller, DescribeClusterRequest())

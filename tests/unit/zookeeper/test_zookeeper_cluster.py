@@ -41,6 +41,7 @@ def in_sync(cluster: ZookeeperCluster, topic: str, size: int = 3) -> bool:
     return len(cluster.state(topic)["isr"]) == size
 
 
+@pytest.mark.slow
 def test_any_broker_takes_a_topic_for_the_controller(cluster: ZookeeperCluster) -> None:
     controller = cluster.wait_for_controller()
     assert cluster.create("t", other_than(cluster, controller), partitions=2) == 0
@@ -50,6 +51,7 @@ def test_any_broker_takes_a_topic_for_the_controller(cluster: ZookeeperCluster) 
     cluster.wait(lambda: cluster.produce("t", leader) == 0, "a record is acknowledged")
 
 
+@pytest.mark.slow
 def test_a_killed_controller_is_replaced_before_its_session_ends(cluster: ZookeeperCluster) -> None:
     controller = cluster.wait_for_controller()
     assert cluster.create("t", controller) == 0
@@ -62,6 +64,7 @@ def test_a_killed_controller_is_replaced_before_its_session_ends(cluster: Zookee
     cluster.wait(lambda: cluster.state("t")["leader"] in cluster.nodes, "a live leader")
 
 
+@pytest.mark.slow
 def test_a_killed_leader_is_replaced_and_returns_to_the_isr(cluster: ZookeeperCluster) -> None:
     controller = cluster.wait_for_controller()
     cluster.create("t", controller, partitions=3)
@@ -92,6 +95,7 @@ def test_a_controller_whose_session_expires_stops_deciding(cluster: ZookeeperClu
     cluster.wait(lambda: in_sync(cluster, "t"), "all replicas in sync")
 
 
+@pytest.mark.slow
 def test_a_former_controllers_write_changes_nothing(cluster: ZookeeperCluster) -> None:
     controller = cluster.wait_for_controller()
     node = cluster.nodes[controller]
@@ -102,6 +106,7 @@ def test_a_former_controllers_write_changes_nothing(cluster: ZookeeperCluster) -
     assert cluster.read("/brokers/topics/t") is None
 
 
+@pytest.mark.slow
 def test_an_ensemble_that_is_away_longer_than_sessions_is_survived(
     cluster: ZookeeperCluster,
 ) -> None:
@@ -123,6 +128,7 @@ def test_an_ensemble_that_is_away_longer_than_sessions_is_survived(
     cluster.wait(lambda: cluster.produce("t", leader, b"after") == 0, "a record after")
 
 
+@pytest.mark.slow
 def test_a_topic_waits_for_its_last_replica_before_it_is_gone(cluster: ZookeeperCluster) -> None:
     controller = cluster.wait_for_controller()
     cluster.create("t", controller)
@@ -139,6 +145,7 @@ def test_a_topic_waits_for_its_last_replica_before_it_is_gone(cluster: Zookeeper
     assert cluster.create("t", controller) == 0
 
 
+@pytest.mark.slow
 def test_a_deletion_outlives_the_controller_that_began_it(cluster: ZookeeperCluster) -> None:
     controller = cluster.wait_for_controller()
     cluster.create("t", controller)
@@ -155,6 +162,7 @@ def test_a_deletion_outlives_the_controller_that_began_it(cluster: ZookeeperClus
     assert cluster.create("t", new) == 0
 
 
+@pytest.mark.slow
 def test_a_partition_without_a_state_is_completed_by_the_next_controller(
     cluster: ZookeeperCluster,
 ) -> None:
@@ -171,6 +179,7 @@ def test_a_partition_without_a_state_is_completed_by_the_next_controller(
     cluster.wait(lambda: cluster.state("t", 1)["leader"] in cluster.nodes, "a live leader")
 
 
+@pytest.mark.slow
 def test_a_starting_broker_answers_when_it_knows_the_topics(cluster: ZookeeperCluster) -> None:
     controller = cluster.wait_for_controller()
     cluster.create("t", controller)
@@ -183,6 +192,7 @@ def test_a_starting_broker_answers_when_it_knows_the_topics(cluster: ZookeeperCl
     assert [topic.name for topic in answer.topics] == ["t"]
 
 
+@pytest.mark.slow
 def test_a_reassignment_asked_for_by_a_znode_is_carried_out(cluster: ZookeeperCluster) -> None:
     controller = cluster.wait_for_controller()
     cluster.create("t", controller, replicas=1)
@@ -200,6 +210,7 @@ def test_a_reassignment_asked_for_by_a_znode_is_carried_out(cluster: ZookeeperCl
     cluster.wait(lambda: ("t", 0) not in former.replicas.by_name, "the former replica's end")
 
 
+@pytest.mark.slow
 def test_a_preferred_election_asked_for_by_a_znode_is_held(cluster: ZookeeperCluster) -> None:
     controller = cluster.wait_for_controller()
     cluster.create("t", controller, partitions=3)
@@ -215,6 +226,7 @@ def test_a_preferred_election_asked_for_by_a_znode_is_held(cluster: ZookeeperClu
     assert "preferred_replica_election" not in cluster.children("/admin")
 
 
+@pytest.mark.slow
 def test_a_topic_keeps_the_id_that_an_old_tool_has_dropped(cluster: ZookeeperCluster) -> None:
     """As tools of before Kafka 2.8 write the assignment (KAFKA-14190)."""
     controller = cluster.wait_for_controller()

@@ -127,6 +127,7 @@ def test_acknowledged_records_survive_random_faults(seed: int) -> None:
     cluster.world.let_go()
 
 
+@pytest.mark.slow
 def test_a_new_replica_has_its_configuration_where_its_server_lags() -> None:
     cluster = ZookeeperCluster(servers=3)
     cluster.wait_for_controller()
@@ -153,6 +154,7 @@ def test_a_new_replica_has_its_configuration_where_its_server_lags() -> None:
     assert policies == {True}
 
 
+@pytest.mark.slow
 def test_a_leader_whose_return_was_not_seen_leads_in_a_later_epoch() -> None:
     cluster = ZookeeperCluster()
     assert cluster.create("t", cluster.wait_for_controller()) == 0
@@ -179,6 +181,7 @@ def test_a_leader_whose_return_was_not_seen_leads_in_a_later_epoch() -> None:
     assert sorted(after["isr"]) == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_a_leader_whose_return_was_not_seen_gives_way_to_one_that_stayed() -> None:
     cluster = ZookeeperCluster()
     controller = cluster.wait_for_controller()
@@ -198,6 +201,7 @@ def test_a_leader_whose_return_was_not_seen_gives_way_to_one_that_stayed() -> No
     assert cluster.state("t")["leader_epoch"] > before["leader_epoch"]
 
 
+@pytest.mark.slow
 def test_a_process_in_a_dead_brokers_place_is_not_taken_for_it() -> None:
     cluster = ZookeeperCluster()
     controller = cluster.wait_for_controller()
@@ -217,6 +221,7 @@ def test_a_process_in_a_dead_brokers_place_is_not_taken_for_it() -> None:
     cluster.wait(lambda: not known[broker].fenced, "it has registered")
 
 
+@pytest.mark.slow
 def test_a_topic_that_has_its_znode_and_nothing_below_is_completed() -> None:
     cluster = ZookeeperCluster()
     cluster.wait_for_controller()
@@ -252,6 +257,7 @@ def test_a_replica_leaves_the_isr_before_the_assignment() -> None:
     assert [pair for pair in found if not set(pair[0]) <= set(pair[1])] == []
 
 
+@pytest.mark.slow
 def test_a_dead_controllers_znode_is_removed_by_few_transactions() -> None:
     cluster = ZookeeperCluster()
     controller = cluster.wait_for_controller()

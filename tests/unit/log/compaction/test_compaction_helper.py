@@ -59,12 +59,14 @@ def compacted(dies_at: set[int]) -> tuple[DirectoriesWorld, Helper, list[str]]:
     return world, helper, lines
 
 
+@pytest.mark.slow
 def test_a_healthy_helper_does_all() -> None:
     world, helper, lines = compacted(set())
     assert world.logs.cleaner.helped_rounds == world.logs.cleaner.rounds > 0
     assert helper.closed and "log.compacting_without_helper" not in lines
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", [1, 2, 3])
 def test_a_round_whose_helper_died_starts_again(call: int) -> None:
     world, helper, lines = compacted({call})
@@ -72,6 +74,7 @@ def test_a_round_whose_helper_died_starts_again(call: int) -> None:
     assert "log.compacting_without_helper" not in lines
 
 
+@pytest.mark.slow
 def test_a_helper_that_did_not_begin_a_round_does_no_later_step_of_it(
     capfd: pytest.CaptureFixture[str],
 ) -> None:

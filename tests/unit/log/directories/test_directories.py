@@ -342,6 +342,7 @@ def test_a_log_rolled_before_a_crash_is_compacted_without_new_records() -> None:
     assert log.size < size / 2
 
 
+@pytest.mark.slow
 def test_a_log_that_cannot_be_compacted_keeps_no_other_from_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -364,6 +365,7 @@ def test_a_log_that_cannot_be_compacted_keeps_no_other_from_it(
     assert len(values(world.logs.logs[T0])) == 20 and len(values(world.logs.logs[T1])) < 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fails", ["delete_old_segments", "make_plan"])
 def test_a_fault_of_one_log_is_not_the_end_of_upkeep(
     fails: str, monkeypatch: pytest.MonkeyPatch

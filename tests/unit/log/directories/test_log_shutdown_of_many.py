@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from barnabas.types import TopicPartition
 from tests.unit.log.directories.test_directories import TOPIC_ID, fill
 from tests.unit.log.directories_world import PATHS, DirectoriesWorld
@@ -48,6 +50,7 @@ def test_requests_are_served_while_logs_are_closed() -> None:
     assert len(world.logs.files) == 0
 
 
+@pytest.mark.slow
 def test_a_closed_log_opens_with_all_its_records_proven() -> None:
     world = filled()
     world.stop(broker_epoch=9)
@@ -63,6 +66,7 @@ def test_a_closed_log_opens_with_all_its_records_proven() -> None:
         assert {offset for entries in found for offset in entries.values()} == {2}
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_half_way_has_proven_nothing() -> None:
     world = filled()
     world.logs.shutdown(5, lambda: None)
@@ -91,6 +95,7 @@ def test_a_disk_that_fails_half_way_leaves_the_other_directory_its_proof() -> No
     assert world.logs.directories[1].is_online
 
 
+@pytest.mark.slow
 def test_a_directory_that_fails_elsewhere_meanwhile_does_not_hold_up_the_end() -> None:
     world = DirectoriesWorld()
     for at in range(MANY):

@@ -100,6 +100,7 @@ def _state(device: SimDisk, log: PartitionLog, found: log_loader.LoadedLog) -> d
     return told | {path: device.content(path) for path in sorted(device.below(FOLDER))}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 def test_the_short_way_through_the_batches_finds_what_the_long_one_does(
     seed: int, monkeypatch: pytest.MonkeyPatch

@@ -37,6 +37,7 @@ def make(path: Path) -> tuple[int, int]:
     return third.base_offset, log.log_end_offset
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("compacted_to", "is_whole"), [(0, False), ("gap", True), ("end", True)])
 def test_a_gap_is_kept_where_compaction_has_been(
     tmp_path: Path, compacted_to: int | str, is_whole: bool

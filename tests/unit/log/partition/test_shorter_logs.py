@@ -202,6 +202,7 @@ def test_a_whole_log_is_proven_with_every_start() -> None:
         world.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("byte", [*range(8), *range(23, 27)])
 def test_a_log_longer_than_at_its_close_is_truncated_and_reported(byte: int) -> None:
     """No CRC covers a batch's base offset, and no start checks that of its last offset: the log went on at

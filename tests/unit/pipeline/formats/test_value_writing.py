@@ -212,6 +212,7 @@ def test_options_that_cannot_be_are_refused(options: dict[str, str], said: str) 
         sink_options({"kafka.bootstrap.servers": "h:1", **options}, streaming=False)
 
 
+@pytest.mark.slow
 def test_a_writer_registers_its_schema_once() -> None:
     with registry_server() as registry:
         options = {"value_format": "avro", "value_schema_registry": registry.url, "topic": "t"}

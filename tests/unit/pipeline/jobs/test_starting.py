@@ -46,6 +46,7 @@ def starting(*outcomes: FakeQuery | PySparkException) -> tuple[Callable[[], Fake
     return start, calls
 
 
+@pytest.mark.slow
 def test_a_query_whose_reader_is_late_is_started_again() -> None:
     well = FakeQuery()
     start, calls = starting(FakeQuery(LATE), well)

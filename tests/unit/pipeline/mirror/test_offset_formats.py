@@ -38,6 +38,7 @@ def test_written_offsets_are_read_back(group: str, topic: str, partition: int, o
     assert checkpoint_from(checkpoint.key(), checkpoint.value()) == checkpoint
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=40), st.binary(max_size=40))
 def test_foreign_records_are_errors_or_values(key: bytes, value: bytes) -> None:
     for read in (sync_from, checkpoint_from):

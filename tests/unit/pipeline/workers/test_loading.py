@@ -60,6 +60,7 @@ def test_records_are_read_without_pandas() -> None:
     assert printed(READ, bytes(batch).hex()) == "False"
 
 
+@pytest.mark.slow
 def test_loaded_objects_are_frozen_in_sparks_processes_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
