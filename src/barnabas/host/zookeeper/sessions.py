@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TypeVar
 from kazoo.client import KazooClient
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.connection import ConnectionHandler
-from kazoo.protocol.serialization import Watch
+from kazoo.protocol.serialization import Connect, Watch
 from kazoo.protocol.states import KeeperState
 from kazoo.retry import KazooRetry
 
@@ -123,11 +123,15 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
         if self.client.watches.on_event(event):
             self.client.post(partial(self.client.owner.on_event, event))
 
+    def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
+        answer = super()._invoke(timeout, request, xid)
+        if isinstance(request, Connect):
+            # It is told before kazoo says CONNECTED: who hears that may read the time-out at once.
+            self.client.granted_ms = max(answer[0].time_out, 0)
+        return answer
+
     def _connect(self, *arguments: Any) -> Any:
         times = super()._connect(*arguments)
-        self.client.granted_ms = round(
-            times[0] * 3 / 2
-        )  # times[0] is two thirds of the granted time-out
         watched = self.client.watches.watched()
         if watched:
             # Before all waiting requests, so that the events of missed changes precede their answers.
