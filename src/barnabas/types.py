@@ -11,7 +11,8 @@ the wire. Kafka prints one as URL-safe base64 without padding.
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import NamedTuple, NewType, TypeAlias
+from collections.abc import Iterable
+from typing import NamedTuple, NewType, TypeAlias, TypeVar
 
 new_tuple = tuple.__new__
 """``new_tuple(Class, values)`` makes a NamedTuple without a call of Python code, for code that makes
@@ -78,6 +79,20 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+Topic = TypeVar("Topic")
+"""Whatever identifies a topic to the caller: its name, its id, or both."""
+Part = TypeVar("Part")
+"""The index of a partition, or the element that a message has for it."""
+
+
+def by_topic(pairs: Iterable[tuple[Topic, Part]]) -> dict[Topic, list[Part]]:
+    """The parts of each topic, as requests and responses nest them. Topics and parts keep their order."""
+    topics: dict[Topic, list[Part]] = {}
+    for topic, part in pairs:
+        topics.setdefault(topic, []).append(part)
+    return topics
 
 
 class Endpoint(NamedTuple):

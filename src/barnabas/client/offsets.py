@@ -18,7 +18,7 @@ from barnabas.client.client import (
 )
 from barnabas.client.network import legacy_requests
 from barnabas.client.network.channels import ChannelError
-from barnabas.types import TopicPartition
+from barnabas.types import TopicPartition, by_topic
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 from barnabas.wire.messages.list_offsets_request import (
     ListOffsetsPartition,
@@ -102,16 +102,15 @@ async def _ask_leader(
     found: dict[TopicPartition, OffsetAndTimestamp],
     timeout_ms: float,
 ) -> None:
-    topics: dict[str, list[ListOffsetsPartition]] = {}
-    for tp, stamp in wanted.items():
+    def named(tp: TopicPartition, stamp: int) -> ListOffsetsPartition:
         view = client.cluster.partition(tp)
-        topics.setdefault(tp.topic, []).append(
-            ListOffsetsPartition(
-                partition_index=tp.partition,
-                current_leader_epoch=-1 if view is None else view.leader_epoch,
-                timestamp=stamp,
-            )
+        return ListOffsetsPartition(
+            partition_index=tp.partition,
+            current_leader_epoch=-1 if view is None else view.leader_epoch,
+            timestamp=stamp,
         )
+
+    topics = by_topic((tp.topic, named(tp, stamp)) for tp, stamp in wanted.items())
     request = ListOffsetsRequest(
         replica_id=-1,
         isolation_level=int(read_committed),
@@ -155,16 +154,18 @@ async def commit(
     await client.cluster.ensure({tp.topic: None for tp in left})
 
     def request() -> OffsetCommitRequest:
-        topics: dict[str, list[OffsetCommitRequestPartition]] = {}
-        for tp, committed in left.items():
-            topics.setdefault(tp.topic, []).append(
+        topics = by_topic(
+            (
+                tp.topic,
                 OffsetCommitRequestPartition(
                     partition_index=tp.partition,
                     committed_offset=committed.offset,
                     committed_leader_epoch=committed.leader_epoch,
                     committed_metadata=committed.metadata,
-                )
+                ),
             )
+            for tp, committed in left.items()
+        )
         return OffsetCommitRequest(
             group_id=who.group_id,
             generation_id_or_member_epoch=who.generation,
@@ -266,12 +267,9 @@ def _topics(
 ) -> list[OffsetFetchRequestTopics] | None:
     if partitions is None:
         return None
-    topics: dict[str, list[int]] = {}
-    for tp in partitions:
-        topics.setdefault(tp.topic, []).append(tp.partition)
     return [
         OffsetFetchRequestTopics(
             name=name, topic_id=client.cluster.topic_id(name), partition_indexes=indexes
         )
-        for name, indexes in topics.items()
+        for name, indexes in by_topic(partitions).items()
     ]

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from barnabas.client.client import GROUP, Client, raise_for
-from barnabas.types import TopicPartition
+from barnabas.types import TopicPartition, by_topic
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 from barnabas.wire.messages import delete_records_request as records
 from barnabas.wire.messages import elect_leaders_request as leaders
@@ -134,7 +134,7 @@ async def elect(
         if partitions is not None:
             asked = [
                 leaders.TopicPartitions(topic=name, partitions=indexes)
-                for name, indexes in _by_topic(partitions).items()
+                for name, indexes in by_topic(sorted(partitions)).items()
             ]
         return leaders.ElectLeadersRequest(
             election_type=kind, topic_partitions=asked, timeout_ms=TIMEOUT_MS
@@ -176,7 +176,7 @@ async def delete_records(
                         for index in indexes
                     ],
                 )
-                for name, indexes in _by_topic(partitions).items()
+                for name, indexes in by_topic(sorted(partitions)).items()
             ],
             timeout_ms=TIMEOUT_MS,
         )
@@ -215,7 +215,7 @@ async def delete_offsets(
                     offsets.OffsetDeleteRequestPartition(partition_index=index) for index in indexes
                 ],
             )
-            for name, indexes in _by_topic(partitions).items()
+            for name, indexes in by_topic(sorted(partitions)).items()
         ]
         return offsets.OffsetDeleteRequest(group_id=group_id, topics=topics)
 
@@ -227,13 +227,6 @@ async def delete_offsets(
         for topic in response.topics
         for partition in topic.partitions
     }
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    topics: dict[str, list[int]] = {}
-    for tp in sorted(partitions):
-        topics.setdefault(tp.topic, []).append(tp.partition)
-    return topics
 
 
 def _refusal(code: int, message: str | None) -> KafkaError | None:

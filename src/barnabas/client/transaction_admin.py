@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from barnabas.client.client import TRANSACTION, Client, raise_for
-from barnabas.types import TopicPartition
+from barnabas.types import TopicPartition, by_topic
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 from barnabas.wire.messages.describe_producers_request import (
     DescribeProducersRequest,
@@ -163,11 +163,11 @@ async def describe_producers(
     wanted = list(partitions)
 
     async def ask(node: int, some: Sequence[TopicPartition]) -> None:
-        topics: dict[str, list[int]] = {}
-        for topic, index in some:
-            topics.setdefault(topic, []).append(index)
         request = DescribeProducersRequest(
-            topics=[TopicRequest(name=t, partition_indexes=i) for t, i in topics.items()]
+            topics=[
+                TopicRequest(name=name, partition_indexes=indexes)
+                for name, indexes in by_topic(some).items()
+            ]
         )
         response = await client.ask_node(node, request)
         failure: KafkaError | None = None

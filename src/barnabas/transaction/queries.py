@@ -12,6 +12,7 @@ from typing import NamedTuple
 from barnabas.transaction.machine import TransactionMachine
 from barnabas.transaction.states import BY_LABEL, TransactionState
 from barnabas.transaction.transaction import Transaction
+from barnabas.types import by_topic
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import describe_transactions_response as described
 from barnabas.wire.messages import list_transactions_response as listed
@@ -68,9 +69,6 @@ def describe_transaction(
         return described.TransactionState(
             transactional_id=transactional_id, error_code=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
         )
-    topics: dict[str, list[int]] = {}
-    for topic, partition in known.partitions:
-        topics.setdefault(topic, []).append(partition)
     return described.TransactionState(
         transactional_id=transactional_id,
         transaction_state=known.state.label,
@@ -80,6 +78,6 @@ def describe_transaction(
         producer_epoch=known.producer_epoch,
         topics=[
             described.TopicData(topic=name, partitions=partitions)
-            for name, partitions in topics.items()
+            for name, partitions in by_topic(known.partitions).items()
         ],
     )

@@ -16,7 +16,7 @@ from barnabas.transaction.records.transaction_log_key import TransactionLogKey
 from barnabas.transaction.records.transaction_log_value import PartitionsSchema, TransactionLogValue
 from barnabas.transaction.states import TransactionState
 from barnabas.transaction.transaction import Transaction
-from barnabas.types import TopicPartition
+from barnabas.types import TopicPartition, by_topic
 from barnabas.wire.codec import MalformedError, decode, encode_bytes
 
 _INT16 = Struct(">h")
@@ -85,9 +85,7 @@ def _value_of(transaction: Transaction, version: int) -> TransactionLogValue:
 def _topics_of(transaction: Transaction) -> list[PartitionsSchema] | None:
     if transaction.state is TransactionState.EMPTY:
         return None
-    topics: dict[str, list[int]] = {}
-    for topic, partition in transaction.partitions:
-        topics.setdefault(topic, []).append(partition)
+    topics = by_topic(transaction.partitions)
     return [PartitionsSchema(topic=name, partition_ids=ids) for name, ids in topics.items()]
 
 

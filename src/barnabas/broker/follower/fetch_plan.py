@@ -11,7 +11,7 @@ from typing import Any
 
 from barnabas.config.settings import ReplicationSettings
 from barnabas.replication.sessions import ClientSession, WantedPartition
-from barnabas.types import Uuid
+from barnabas.types import Uuid, by_topic
 from barnabas.wire.messages.fetch_request import (
     FetchPartition,
     FetchRequest,
@@ -82,12 +82,9 @@ class FetchPlan:
 
 
 def _topics(named: dict[Any, WantedPartition], bytes_max: int) -> list[FetchTopic]:
-    topics: dict[Any, list[FetchPartition]] = {}
-    for (topic_id, index), want in named.items():
-        partitions = topics.get(topic_id)
-        if partitions is None:
-            partitions = topics[topic_id] = []
-        partitions.append(
+    topics = by_topic(
+        (
+            topic_id,
             FetchPartition(
                 partition=index,
                 current_leader_epoch=want.leader_epoch,
@@ -95,13 +92,13 @@ def _topics(named: dict[Any, WantedPartition], bytes_max: int) -> list[FetchTopi
                 last_fetched_epoch=want.last_fetched_epoch,
                 log_start_offset=want.log_start_offset,
                 partition_max_bytes=bytes_max,
-            )
+            ),
         )
+        for (topic_id, index), want in named.items()
+    )
     return [FetchTopic(topic_id=key, partitions=value) for key, value in topics.items()]
 
 
 def _forgotten(keys: Iterable[Any]) -> list[ForgottenTopic]:
-    gone: dict[Any, list[int]] = {}
-    for topic_id, index in keys:
-        gone.setdefault(topic_id, []).append(index)
+    gone = by_topic(keys)
     return [ForgottenTopic(topic_id=key, partitions=value) for key, value in gone.items()]

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.config.meta_properties import normal_path
-from barnabas.types import TopicPartition
+from barnabas.types import TopicPartition, by_topic
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.alter_replica_log_dirs_request import AlterReplicaLogDirsRequest
@@ -93,11 +93,13 @@ def _wanted(request: AlterReplicaLogDirsRequest) -> dict[TopicPartition, str]:
 
 
 def _response(codes: dict[TopicPartition, int]) -> AlterReplicaLogDirsResponse:
-    topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
-    for name, code in codes.items():
-        topics.setdefault(name.topic, []).append(
-            AlterReplicaLogDirPartitionResult(partition_index=name.partition, error_code=code)
+    topics = by_topic(
+        (
+            name.topic,
+            AlterReplicaLogDirPartitionResult(partition_index=name.partition, error_code=code),
         )
+        for name, code in codes.items()
+    )
     return AlterReplicaLogDirsResponse(
         results=[
             AlterReplicaLogDirTopicResult(topic_name=name, partitions=partitions)

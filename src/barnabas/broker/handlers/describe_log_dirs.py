@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.log.directories.log_directory import LogDirectory
 from barnabas.log.partition.partition_log import PartitionLog
-from barnabas.types import TopicPartition
+from barnabas.types import TopicPartition, by_topic
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.describe_log_dirs_request import DescribeLogDirsRequest
@@ -69,21 +69,23 @@ def _describe(
         total, usable = broker.ports.disk.free_bytes(directory.path)
     except OSError:  # no request wrote or read there since it failed
         return failed
-    topics: dict[str, list[DescribeLogDirsPartition]] = {}
-    for name, log in sorted(directory.all_logs.items()):
-        if wanted is not None and name not in wanted:
-            continue
+
+    def described(name: TopicPartition, log: PartitionLog) -> DescribeLogDirsPartition:
         is_future = name in directory.futures
-        topics.setdefault(name.topic, []).append(
-            DescribeLogDirsPartition(
-                partition_index=name.partition,
-                partition_size=log.size,
-                offset_lag=_future_lag(broker, name, log)
-                if is_future
-                else max(log.high_watermark - log.log_end_offset, 0),
-                is_future_key=is_future,
-            )
+        return DescribeLogDirsPartition(
+            partition_index=name.partition,
+            partition_size=log.size,
+            offset_lag=_future_lag(broker, name, log)
+            if is_future
+            else max(log.high_watermark - log.log_end_offset, 0),
+            is_future_key=is_future,
         )
+
+    topics = by_topic(
+        (name.topic, described(name, log))
+        for name, log in sorted(directory.all_logs.items())
+        if wanted is None or name in wanted
+    )
     known = broker.image.brokers.get(broker.node_id)
     return DescribeLogDirsResult(
         log_dir=directory.path,

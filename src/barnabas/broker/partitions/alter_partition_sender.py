@@ -21,7 +21,7 @@ from barnabas.broker.partitions.partition import Partition
 from barnabas.ports import Ports, call_all
 from barnabas.replication.isr import PendingShrink
 from barnabas.replication.leader import IsrProposal
-from barnabas.types import Uuid
+from barnabas.types import Uuid, by_topic
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 from barnabas.wire.messages.alter_partition_request import (
     AlterPartitionRequest,
@@ -107,9 +107,9 @@ class AlterPartitionSender:
         self._controller.send(self._request(), self._on_answer)
 
     def _request(self) -> AlterPartitionRequest:
-        topics: dict[Uuid, list[PartitionData]] = {}
         epoch = self._broker_epoch()
-        for (topic_id, index), (_, proposal) in self._in_flight.items():
+
+        def proposed(index: int, proposal: IsrProposal) -> PartitionData:
             members = [
                 BrokerState(
                     broker_id=broker,
@@ -117,15 +117,18 @@ class AlterPartitionSender:
                 )
                 for broker, broker_epoch in zip(proposal.isr, proposal.broker_epochs, strict=True)
             ]
-            topics.setdefault(topic_id, []).append(
-                PartitionData(
-                    partition_index=index,
-                    leader_epoch=proposal.leader_epoch,
-                    new_isr_with_epochs=members,
-                    leader_recovery_state=proposal.recovery,
-                    partition_epoch=proposal.partition_epoch,
-                )
+            return PartitionData(
+                partition_index=index,
+                leader_epoch=proposal.leader_epoch,
+                new_isr_with_epochs=members,
+                leader_recovery_state=proposal.recovery,
+                partition_epoch=proposal.partition_epoch,
             )
+
+        topics = by_topic(
+            (topic_id, proposed(index, proposal))
+            for (topic_id, index), (_, proposal) in self._in_flight.items()
+        )
         return AlterPartitionRequest(
             broker_id=self._node_id,
             broker_epoch=epoch,

@@ -14,7 +14,7 @@ from functools import partial
 from barnabas.broker.controller_client.controller_channel import ControllerChannel
 from barnabas.broker.partitions.partition import Partition
 from barnabas.ports import Ports, call_all
-from barnabas.types import Uuid
+from barnabas.types import Uuid, by_topic
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.assign_replicas_to_dirs_request import (
     AssignReplicasToDirsRequest,
@@ -80,10 +80,10 @@ class DirectoryAssignments:
         self._controller.send(self._request(), self._on_answer)
 
     def _request(self) -> AssignReplicasToDirsRequest:
-        directories: dict[Uuid, dict[Uuid, list[PartitionData]]] = {}
+        directories: dict[Uuid, list[tuple[Uuid, PartitionData]]] = {}
         for (topic_id, index), directory in self._in_flight.items():
-            topics = directories.setdefault(directory, {})
-            topics.setdefault(topic_id, []).append(PartitionData(partition_index=index))
+            part = topic_id, PartitionData(partition_index=index)
+            directories.setdefault(directory, []).append(part)
         return AssignReplicasToDirsRequest(
             broker_id=self._node_id,
             broker_epoch=self._broker_epoch(),
@@ -92,10 +92,10 @@ class DirectoryAssignments:
                     id=directory,
                     topics=[
                         TopicData(topic_id=topic_id, partitions=partitions)
-                        for topic_id, partitions in topics.items()
+                        for topic_id, partitions in by_topic(parts).items()
                     ],
                 )
-                for directory, topics in directories.items()
+                for directory, parts in directories.items()
             ],
         )
 

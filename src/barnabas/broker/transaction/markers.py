@@ -30,7 +30,7 @@ from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.image.topic import NO_LEADER
 from barnabas.ports import Ports, Wakeup, call_all
 from barnabas.transaction.outcome import SendMarkers
-from barnabas.types import TopicPartition
+from barnabas.types import TopicPartition, by_topic
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 from barnabas.wire.messages.write_txn_markers_request import (
     WritableTxnMarker,
@@ -85,16 +85,13 @@ class _Ending:
         return f"_Ending({self.markers.transactional_id}, {len(self.remaining)} remaining)"
 
     def marker(self, places: Iterable[TopicPartition]) -> WritableTxnMarker:
-        topics: dict[str, list[int]] = {}
-        for topic, index in places:
-            topics.setdefault(topic, []).append(index)
         return WritableTxnMarker(
             producer_id=self.markers.ending.producer_id,
             producer_epoch=self.markers.ending.producer_epoch,
             transaction_result=self.markers.commit,
             topics=[
                 WritableTxnMarkerTopic(name=name, partition_indexes=indexes)
-                for name, indexes in topics.items()
+                for name, indexes in by_topic(places).items()
             ],
             coordinator_epoch=self.coordinator_epoch,
             transaction_version=self.markers.ending.client_version,

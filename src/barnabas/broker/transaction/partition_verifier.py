@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from barnabas.broker.transaction.peers import Peers
 from barnabas.client.network.connection import ChannelError
 from barnabas.ports import Ports, call_all
+from barnabas.types import by_topic
 from barnabas.wire.errors import ErrorCode, code_of
 from barnabas.wire.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
@@ -246,17 +247,14 @@ class CoordinatorVerifier:
 
 def _transaction(questions: list[_Question]) -> AddPartitionsToTxnTransaction:
     first = questions[0]
-    topics: dict[str, dict[int, None]] = {}
-    for question in questions:
-        for topic, partition in question.places:
-            topics.setdefault(topic, {})[partition] = None
+    places = dict.fromkeys(place for question in questions for place in question.places)
     return AddPartitionsToTxnTransaction(
         transactional_id=first.transactional_id,
         producer_id=first.producer_id,
         producer_epoch=first.epoch,
         verify_only=not first.add,
         topics=[
-            AddPartitionsToTxnTopic(name=name, partitions=list(partitions))
-            for name, partitions in topics.items()
+            AddPartitionsToTxnTopic(name=name, partitions=partitions)
+            for name, partitions in by_topic(places).items()
         ],
     )

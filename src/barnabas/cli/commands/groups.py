@@ -13,7 +13,7 @@ from barnabas.cli.connection.connect import AsJson, Bootstrap, Data, cluster, sh
 from barnabas.client.consumers.assignors import PROTOCOL_TYPE, read_assignment
 from barnabas.client.groups import DescribedMember, GroupDescription
 from barnabas.host.client import Connected
-from barnabas.types import TopicPartition
+from barnabas.types import TopicPartition, by_topic
 from barnabas.wire.codec import MalformedError
 
 app = typer.Typer(help="List, describe, move and delete consumer groups.", no_args_is_help=True)
@@ -152,10 +152,8 @@ def _epoch(epoch: int) -> str:
 
 def _places(partitions: list[TopicPartition]) -> str:
     """``topic:0,1``, one after the other."""
-    by_topic: dict[str, list[int]] = {}
-    for tp in sorted(partitions):
-        by_topic.setdefault(tp.topic, []).append(tp.partition)
-    return " ".join(f"{t}:{','.join(map(str, parts))}" for t, parts in by_topic.items()) or "-"
+    topics = by_topic(sorted(partitions))
+    return " ".join(f"{t}:{','.join(map(str, parts))}" for t, parts in topics.items()) or "-"
 
 
 def assigned_to(described: GroupDescription, member: DescribedMember) -> list[TopicPartition]:

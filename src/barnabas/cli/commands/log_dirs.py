@@ -11,7 +11,7 @@ from barnabas.cli.connection.connect import USAGE, AsJson, Bootstrap, Data, clus
 from barnabas.cli.failure import Failure
 from barnabas.cli.plain_text import say
 from barnabas.host.client import Connected
-from barnabas.types import is_int32
+from barnabas.types import by_topic, is_int32
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.alter_replica_log_dirs_request import (
     AlterReplicaLogDir,
@@ -70,16 +70,13 @@ def move(
     """Move replicas to another log directory of their broker; where they are moving there already, or
     are there, nothing changes."""
     names = [_name_of(text) for text in replica]
-    topics: dict[str, list[int]] = {}
-    for topic, index in names:
-        topics.setdefault(topic, []).append(index)
     request = AlterReplicaLogDirsRequest(
         dirs=[
             AlterReplicaLogDir(
                 path=to,
                 topics=[
                     AlterReplicaLogDirTopic(name=topic, partitions=indexes)
-                    for topic, indexes in topics.items()
+                    for topic, indexes in by_topic(names).items()
                 ],
             )
         ]

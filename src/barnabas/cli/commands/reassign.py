@@ -39,7 +39,7 @@ from barnabas.cli.reassignment.reassignment_progress import (
 )
 from barnabas.client.network.connection import ChannelError
 from barnabas.host.client import Connected
-from barnabas.types import TopicPartition
+from barnabas.types import TopicPartition, by_topic
 from barnabas.wire.errors import KafkaError, code_of
 from barnabas.wire.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
@@ -340,18 +340,20 @@ def _alter(connected: Connected, wanted: Wanted) -> dict[TopicPartition, KafkaEr
     """Ask; the refusals by partition."""
     if not wanted:
         return {}
-    by_topic: dict[str, list[ReassignablePartition]] = {}
-    for partition, replicas in sorted(wanted.items(), key=lambda item: item[0]):
-        by_topic.setdefault(partition.topic, []).append(
+    topics = by_topic(
+        (
+            partition.topic,
             ReassignablePartition(
                 partition_index=partition.partition,
                 replicas=None if replicas is None else list(replicas),
-            )
+            ),
         )
+        for partition, replicas in sorted(wanted.items(), key=lambda item: item[0])
+    )
 
     def request() -> AlterPartitionReassignmentsRequest:
         return AlterPartitionReassignmentsRequest(
-            topics=[ReassignableTopic(name=n, partitions=p) for n, p in by_topic.items()]
+            topics=[ReassignableTopic(name=n, partitions=p) for n, p in topics.items()]
         )
 
     answer = connected.call(connected.client.ask_any(request, check))

@@ -27,7 +27,7 @@ from barnabas.cli.plain_text import visible
 from barnabas.cli.reassignment.reassignment_plans import Assignment
 from barnabas.client.network.connection import ChannelError
 from barnabas.host.client import Connected
-from barnabas.types import TopicPartition
+from barnabas.types import TopicPartition, by_topic
 from barnabas.wire.errors import KafkaError, code_of
 from barnabas.wire.messages.describe_log_dirs_request import (
     DescribableLogDirTopic,
@@ -232,11 +232,9 @@ def _sizes(
     connected: Connected, broker: int, partitions: list[TopicPartition]
 ) -> dict[TopicPartition, int]:
     """Bytes of each replica on one broker; nothing where it does not answer."""
-    topics: dict[str, list[int]] = {}
-    for partition in partitions:
-        topics.setdefault(partition.topic, []).append(partition.partition)
+    topics = sorted(by_topic(partitions).items())
     request = DescribeLogDirsRequest(
-        topics=[DescribableLogDirTopic(topic=t, partitions=p) for t, p in sorted(topics.items())]
+        topics=[DescribableLogDirTopic(topic=name, partitions=p) for name, p in topics]
     )
     try:
         answer = connected.call(

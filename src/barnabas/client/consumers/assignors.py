@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import cycle
 from struct import Struct
 
-from barnabas.types import TopicPartition
+from barnabas.types import TopicPartition, by_topic
 from barnabas.wire.codec import MalformedError, decode_prefix, encode_bytes
 from barnabas.wire.messages.consumer_protocol_assignment import (
     ConsumerProtocolAssignment,
@@ -68,11 +68,7 @@ ASSIGNORS: dict[str, Assignor] = {"range": assign_range, "roundrobin": assign_ro
 
 
 def _members_by_topic(subscriptions: Subscriptions) -> dict[str, list[str]]:
-    topics: dict[str, list[str]] = {}
-    for member, wanted in subscriptions.items():
-        for topic in wanted:
-            topics.setdefault(topic, []).append(member)
-    return topics
+    return by_topic((topic, member) for member, wanted in subscriptions.items() for topic in wanted)
 
 
 def write_subscription(topics: Iterable[str]) -> bytes:
@@ -88,11 +84,11 @@ def read_subscription(data: bytes) -> list[str]:
 
 
 def write_assignment(partitions: Iterable[TopicPartition]) -> bytes:
-    topics: dict[str, list[int]] = {}
-    for tp in partitions:
-        topics.setdefault(tp.topic, []).append(tp.partition)
     message = ConsumerProtocolAssignment(
-        assigned_partitions=[AssignedTopic(topic=t, partitions=ps) for t, ps in topics.items()]
+        assigned_partitions=[
+            AssignedTopic(topic=name, partitions=indexes)
+            for name, indexes in by_topic(partitions).items()
+        ]
     )
     return _VERSION.pack(1) + encode_bytes(message, 1)
 

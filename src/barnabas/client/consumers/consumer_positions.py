@@ -18,7 +18,7 @@ from barnabas.client.consumers.fetch_requests import FetchedRun
 from barnabas.client.network.channels import ChannelError
 from barnabas.client.network.cluster_metadata import ClusterMetadata
 from barnabas.record.decode import Record
-from barnabas.types import ZERO_UUID, TopicPartition, Uuid
+from barnabas.types import ZERO_UUID, TopicPartition, Uuid, by_topic
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 from barnabas.wire.messages.offset_for_leader_epoch_request import (
     OffsetForLeaderEpochRequest,
@@ -176,12 +176,15 @@ async def _ask(
     asked: Mapping[TopicPartition, tuple[int | None, int]],
     epochs: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, EpochEndOffset]:
-    topics: dict[str, list[OffsetForLeaderPartition]] = {}
-    for tp, (_, epoch) in asked.items():
-        wanted = OffsetForLeaderPartition(
-            partition=tp.partition, current_leader_epoch=epochs[tp], leader_epoch=epoch
+    topics = by_topic(
+        (
+            tp.topic,
+            OffsetForLeaderPartition(
+                partition=tp.partition, current_leader_epoch=epochs[tp], leader_epoch=epoch
+            ),
         )
-        topics.setdefault(tp.topic, []).append(wanted)
+        for tp, (_, epoch) in asked.items()
+    )
     request = OffsetForLeaderEpochRequest(
         replica_id=CONSUMER,
         topics=[OffsetForLeaderTopic(topic=name, partitions=p) for name, p in topics.items()],

@@ -23,7 +23,7 @@ from barnabas.client.consumers.group_member import (
 )
 from barnabas.client.network.channels import ChannelError
 from barnabas.client.offsets import GroupIdentity
-from barnabas.types import TopicPartition, Uuid
+from barnabas.types import TopicPartition, Uuid, by_topic
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.consumer_group_heartbeat_request import (
     ConsumerGroupHeartbeatRequest,
@@ -197,9 +197,7 @@ class ConsumerProtocolMember(GroupMember):
 
     def _owned_parts(self) -> list[TopicPartitions]:
         ids = {name: topic_id for topic_id, name in self._names.items()}
-        parts: dict[Uuid, list[int]] = {}
-        for tp in self._owned:
-            parts.setdefault(ids[tp.topic], []).append(tp.partition)
+        parts = by_topic((ids[tp.topic], tp.partition) for tp in self._owned)
         return [
             TopicPartitions(topic_id=topic_id, partitions=found)
             for topic_id, found in parts.items()

@@ -25,7 +25,7 @@ from barnabas.record.batch import (
     last_whole,
 )
 from barnabas.record.decode import Record, records_of
-from barnabas.types import Endpoint, TopicPartition, new_tuple
+from barnabas.types import Endpoint, TopicPartition, by_topic, new_tuple
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 from barnabas.wire.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from barnabas.wire.messages.fetch_response import FetchResponse, PartitionData
@@ -171,17 +171,16 @@ async def ask_leader(
 def fetch_request(
     client: Client, positions: Sequence[FetchPosition], settings: FetchSettings
 ) -> FetchRequest:
-    topics: dict[str, list[FetchPartition]] = {}
-    for tp, offset in positions:
+    def named(tp: TopicPartition, offset: int) -> FetchPartition:
         view = client.cluster.partition(tp)
-        topics.setdefault(tp.topic, []).append(
-            FetchPartition(
-                partition=tp.partition,
-                current_leader_epoch=-1 if view is None else view.leader_epoch,
-                fetch_offset=offset,
-                partition_max_bytes=settings.partition_bytes_max,
-            )
+        return FetchPartition(
+            partition=tp.partition,
+            current_leader_epoch=-1 if view is None else view.leader_epoch,
+            fetch_offset=offset,
+            partition_max_bytes=settings.partition_bytes_max,
         )
+
+    topics = by_topic((tp.topic, named(tp, offset)) for tp, offset in positions)
     return FetchRequest(
         max_wait_ms=settings.wait_ms_max,
         min_bytes=settings.bytes_min,

@@ -26,7 +26,7 @@ from barnabas.client.producers.record_accumulator import ProducerSettings
 from barnabas.client.records import Delivery, ProducerRecord
 from barnabas.client.transactions import ClientTransaction
 from barnabas.metadata.features import TRANSACTION_VERSION
-from barnabas.types import TopicPartition
+from barnabas.types import TopicPartition, by_topic
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 from barnabas.wire.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from barnabas.wire.messages.add_partitions_to_txn_request import (
@@ -308,16 +308,13 @@ class TransactionalProducer:
             self._producer.wakeup()
 
     def _adding_request(self, partitions: list[TopicPartition]) -> AddPartitionsToTxnRequest:
-        topics: dict[str, list[int]] = {}
-        for topic, index in partitions:
-            topics.setdefault(topic, []).append(index)
         return AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self.transactional_id,
             v3_and_below_producer_id=self._producer_id,
             v3_and_below_producer_epoch=self._epoch,
             v3_and_below_topics=[
                 AddPartitionsToTxnTopic(name=topic, partitions=indexes)
-                for topic, indexes in topics.items()
+                for topic, indexes in by_topic(partitions).items()
             ],
         )
 
@@ -337,16 +334,18 @@ class TransactionalProducer:
     async def _commit_offsets(
         self, offsets: Mapping[TopicPartition, CommittedOffset], who: GroupIdentity
     ) -> None:
-        topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
-        for tp, committed in offsets.items():
-            topics.setdefault(tp.topic, []).append(
+        topics = by_topic(
+            (
+                tp.topic,
                 TxnOffsetCommitRequestPartition(
                     partition_index=tp.partition,
                     committed_offset=committed.offset,
                     committed_leader_epoch=committed.leader_epoch,
                     committed_metadata=committed.metadata,
-                )
+                ),
             )
+            for tp, committed in offsets.items()
+        )
 
         def request() -> TxnOffsetCommitRequest:
             return TxnOffsetCommitRequest(

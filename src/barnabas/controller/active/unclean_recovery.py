@@ -30,7 +30,7 @@ from barnabas.controller.partitions.log_ends import BEHIND, LogEndQuery, Positio
 from barnabas.controller.partitions.partition_change import PartitionChangeBuilder
 from barnabas.metadata.image.registrations import BrokerRegistration
 from barnabas.metadata.image.topic import NO_LEADER, ORDINARY, Topic
-from barnabas.types import DEBUGGING_REPLICA, Endpoint
+from barnabas.types import DEBUGGING_REPLICA, Endpoint, by_topic
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.list_offsets_request import (
     ListOffsetsPartition,
@@ -219,21 +219,20 @@ class UncleanRecovery:
         if endpoint is None:
             self._answered(broker, inquiries, None)
             return
-        by_name: dict[str, list[ListOffsetsPartition]] = {}
-        for inquiry in inquiries:
-            at = controller.image.at(inquiry.key)
-            if at is not None:
-                topic, index = at
-                by_name.setdefault(topic.name, []).append(
-                    ListOffsetsPartition(
-                        partition_index=index,
-                        current_leader_epoch=topic.leader_epoch[index],
-                        timestamp=LATEST,
-                    )
-                )
+        topics = by_topic(
+            (
+                topic.name,
+                ListOffsetsPartition(
+                    partition_index=index,
+                    current_leader_epoch=topic.leader_epoch[index],
+                    timestamp=LATEST,
+                ),
+            )
+            for topic, index in filter(None, (controller.image.at(one.key) for one in inquiries))
+        )
         request = ListOffsetsRequest(
             replica_id=DEBUGGING_REPLICA,
-            topics=[ListOffsetsTopic(name=n, partitions=p) for n, p in by_name.items()],
+            topics=[ListOffsetsTopic(name=n, partitions=p) for n, p in topics.items()],
         )
 
         def done(response: object) -> None:

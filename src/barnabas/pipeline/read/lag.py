@@ -20,7 +20,7 @@ from barnabas.pipeline.coordinator import GROUP, Coordinator
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.offsets import PartitionOffsets, from_json
 from barnabas.pipeline.options import SourceOptions
-from barnabas.types import TopicPartition
+from barnabas.types import TopicPartition, by_topic
 from barnabas.wire.errors import KafkaError
 from barnabas.wire.messages.offset_commit_request import (
     OffsetCommitRequest,
@@ -79,11 +79,10 @@ def commit_offsets(cluster: ClusterClient, group: str, offsets: PartitionOffsets
     """Commit where the query is. Whether it was done; if not, a warning says why."""
     if not offsets:
         return True
-    topics: dict[str, list[OffsetCommitRequestPartition]] = {}
-    for (topic, partition), offset in sorted(offsets.items()):
-        topics.setdefault(topic, []).append(
-            OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
-        )
+    topics = by_topic(
+        (topic, OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset))
+        for (topic, partition), offset in sorted(offsets.items())
+    )
     request = OffsetCommitRequest(
         group_id=group,
         generation_id_or_member_epoch=NO_GENERATION,

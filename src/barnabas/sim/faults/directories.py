@@ -6,7 +6,7 @@ from barnabas.client.network.channels import ChannelError
 from barnabas.sim.cluster import SimNode
 from barnabas.sim.faults.disks import repair
 from barnabas.sim.faults.injection import Strike
-from barnabas.types import TopicPartition
+from barnabas.types import TopicPartition, by_topic
 from barnabas.wire.errors import KafkaError
 from barnabas.wire.messages.alter_replica_log_dirs_request import (
     AlterReplicaLogDir,
@@ -58,10 +58,7 @@ def _has_copies(node: SimNode) -> bool:
 
 def _ask(s: Strike, node: SimNode, names: list[TopicPartition], target: str) -> None:
     client = s.cluster.client(f"moves{s.number}")
-    partitions: dict[str, list[int]] = {}
-    for name in names:
-        partitions.setdefault(name.topic, []).append(name.partition)
-    topics = [AlterReplicaLogDirTopic(name=t, partitions=p) for t, p in partitions.items()]
+    topics = [AlterReplicaLogDirTopic(name=t, partitions=p) for t, p in by_topic(names).items()]
     request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=target, topics=topics)])
 
     async def ask() -> None:

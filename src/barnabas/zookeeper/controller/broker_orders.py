@@ -24,7 +24,7 @@ from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.metadata.image.topic import PartitionState, Topic
 from barnabas.ports import Ports, Wakeup
-from barnabas.types import Endpoint, Uuid
+from barnabas.types import Endpoint, Uuid, by_topic
 from barnabas.wire.errors import ErrorCode, code_of
 from barnabas.wire.messages.kafka39.leader_and_isr_request import (
     LeaderAndIsrLiveLeader,
@@ -436,13 +436,15 @@ class BrokerOrders:
         taken = list(queue.stopped)[: self._ports.bounds.zookeeper.ordered_max]
         for one in taken:
             del queue.stopped[one]
-        by_topic: dict[str, list[StopReplicaPartitionState]] = {}
-        for name, index in taken:
-            by_topic.setdefault(name, []).append(
+        topics = by_topic(
+            (
+                name,
                 StopReplicaPartitionState(
                     partition_index=index, leader_epoch=EPOCH_DURING_DELETE, delete_partition=True
-                )
+                ),
             )
+            for name, index in taken
+        )
         request = StopReplicaRequest(
             controller_id=self._node_id,
             is_k_raft_controller=self._of_quorum,
@@ -450,7 +452,7 @@ class BrokerOrders:
             broker_epoch=queue.epoch,
             topic_states=[
                 StopReplicaTopicState(topic_name=name, partition_states=states)
-                for name, states in by_topic.items()
+                for name, states in topics.items()
             ],
         )
         return request, lambda: queue.stopped.update(dict.fromkeys(taken))
@@ -525,7 +527,4 @@ def _put_back(keys: dict[Key, None], states: Iterable[PartitionState]) -> None:
 def _by_topic(
     states: Iterable[PartitionState],
 ) -> dict[tuple[Uuid, str], list[PartitionState]]:
-    found: dict[tuple[Uuid, str], list[PartitionState]] = {}
-    for state in states:
-        found.setdefault((state.topic_id, state.topic), []).append(state)
-    return found
+    return by_topic(((state.topic_id, state.topic), state) for state in states)

@@ -17,7 +17,7 @@ from functools import partial
 from typing import NamedTuple
 
 from barnabas.ports import Ports
-from barnabas.types import Uuid
+from barnabas.types import Uuid, by_topic
 from barnabas.zookeeper.controller.broker_orders import BrokerOrders, Stopped
 from barnabas.zookeeper.controller.journal import ZookeeperJournal
 from barnabas.zookeeper.cut_operations import take_operations
@@ -122,10 +122,7 @@ class TopicDeletion:
 
     def on_not_stopped(self, broker: int, failed: Iterable[Stopped]) -> None:
         """The broker could not delete its logs of these partitions."""
-        left: dict[str, list[Stopped]] = {}
-        for one in failed:
-            if one[0] in self._under_way:
-                left.setdefault(one[0], []).append(one)
+        left = by_topic((one[0], one) for one in failed if one[0] in self._under_way)
         reason = (
             f"a log directory of broker {broker} has failed; it is asked when it registers again"
         )

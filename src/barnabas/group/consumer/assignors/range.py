@@ -13,10 +13,7 @@ from barnabas.types import Uuid
 def assign_range(spec: GroupSpec) -> Steps:
     """A target for every member. A topic is cut in one step."""
     targets: Targets = {member_id: {} for member_id in spec.subscriptions}
-    subscribers: dict[Uuid, list[str]] = {}
-    for member_id, topics in spec.subscriptions.items():
-        for topic_id in topics:
-            subscribers.setdefault(topic_id, []).append(member_id)
+    subscribers = spec.subscribers()
     work = 0
     for topic_id in sorted(subscribers):
         work += spec.partitions[topic_id]

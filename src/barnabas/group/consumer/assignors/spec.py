@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from barnabas.group.consumer.member import Target
-from barnabas.types import Uuid
+from barnabas.types import Uuid, by_topic
 
 Targets: TypeAlias = dict[str, dict[Uuid, frozenset[int]]]
 """The partitions of each member, by member id."""
@@ -38,3 +38,11 @@ class GroupSpec:
         """How much there is to do, in the unit of `WORK_PER_STEP`."""
         partitions = sum(self.partitions.values())
         return partitions if self.is_homogeneous else partitions * len(self.subscriptions)
+
+    def subscribers(self) -> dict[Uuid, list[str]]:
+        """The members that subscribe to each topic, in their order."""
+        return by_topic(
+            (topic_id, member_id)
+            for member_id, topics in self.subscriptions.items()
+            for topic_id in topics
+        )

@@ -116,11 +116,8 @@ class _Uneven:
     def __init__(self, spec: GroupSpec) -> None:
         self._spec = spec
         self._load = dict.fromkeys(spec.subscriptions, 0)
-        self._subscribers: dict[Uuid, list[str]] = {}
+        self._subscribers = spec.subscribers()
         self._owner: dict[Partition, str] = {}
-        for member_id, topics in spec.subscriptions.items():
-            for topic_id in topics:
-                self._subscribers.setdefault(topic_id, []).append(member_id)
 
     def assign(self) -> Steps:
         self._keep()
