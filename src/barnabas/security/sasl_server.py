@@ -35,12 +35,13 @@ from barnabas.security.scram import (
 from barnabas.wire.api_table import API_SCHEMAS, ApiKey
 from barnabas.wire.connection.server_connection import ServerConnection
 from barnabas.wire.dispatch import ApiEntry
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.sasl_authenticate_request import SaslAuthenticateRequest
 from barnabas.wire.messages.sasl_authenticate_response import SaslAuthenticateResponse
 from barnabas.wire.messages.sasl_handshake_request import SaslHandshakeRequest
 from barnabas.wire.messages.sasl_handshake_response import SaslHandshakeResponse
-from barnabas.wire.request import Api, Parked, Proof, RequestContext, top_level_error
+from barnabas.wire.request import Api, Parked, Proof, RequestContext
 
 HANDSHAKE, AUTHENTICATE = int(ApiKey.SASL_HANDSHAKE), int(ApiKey.SASL_AUTHENTICATE)
 HANDSHAKE_API = Api(

@@ -254,16 +254,3 @@ class Api(NamedTuple):
     resource: str = "none"
     operation: str = "none"
     waits: bool = False
-
-
-def top_level_error(response: type[Message]) -> Callable[[Any, int, str], Message]:
-    """The `error_response` of an API whose response has one error code (and perhaps a message
-    and a throttle time) at its top."""
-    with_message = "error_message" in response.__slots__
-
-    def error_response(request: Any, code: int, message: str) -> Message:
-        if with_message:
-            return response(error_code=int(code), error_message=message or None)
-        return response(error_code=int(code))
-
-    return error_response

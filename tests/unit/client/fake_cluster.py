@@ -20,6 +20,7 @@ from barnabas.record.batch import CRC_FROM, HEADER, HEADER_SIZE, BatchHeader
 from barnabas.types import Endpoint, TopicPartition, Uuid
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.dispatch import ApiTable
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import (
     fetch_request,
@@ -41,7 +42,7 @@ from barnabas.wire.messages import (
     produce_request,
     produce_response,
 )
-from barnabas.wire.request import Api, Parked, RequestContext, top_level_error
+from barnabas.wire.request import Api, Parked, RequestContext
 from barnabas.wire.schema import Message
 from barnabas.wire.server import RequestServer
 from tests.unit.client.loopback import World

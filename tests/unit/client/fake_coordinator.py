@@ -6,6 +6,7 @@ from typing import Any
 
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.dispatch import ApiTable
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.heartbeat_request import HeartbeatRequest
 from barnabas.wire.messages.heartbeat_response import HeartbeatResponse
@@ -18,7 +19,7 @@ from barnabas.wire.messages.leave_group_request import LeaveGroupRequest
 from barnabas.wire.messages.leave_group_response import LeaveGroupResponse
 from barnabas.wire.messages.sync_group_request import SyncGroupRequest
 from barnabas.wire.messages.sync_group_response import SyncGroupResponse
-from barnabas.wire.request import Api, Parked, RequestContext, top_level_error
+from barnabas.wire.request import Api, Parked, RequestContext
 
 
 class FakeCoordinator:

@@ -13,6 +13,7 @@ from barnabas.wire import api_versions
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.dispatch import ApiTable
 from barnabas.wire.envelope import open_envelope, principal_of, unwrap, wrap
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
 from barnabas.wire.messages.describe_cluster_response import DescribeClusterResponse
@@ -20,7 +21,7 @@ from barnabas.wire.messages.find_coordinator_request import FindCoordinatorReque
 from barnabas.wire.messages.find_coordinator_response import FindCoordinatorResponse
 from barnabas.wire.messages.produce_request import ProduceRequest
 from barnabas.wire.messages.produce_response import ProduceResponse
-from barnabas.wire.request import Api, Parked, Proof, RequestContext, top_level_error
+from barnabas.wire.request import Api, Parked, Proof, RequestContext
 from barnabas.wire.server import RequestServer, ServerLimits
 from tests.unit.client.loopback import Stream, World
 

@@ -22,11 +22,12 @@ from barnabas.security.scram import ScramCredential, new_credential
 from barnabas.types import Endpoint
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.api_versions import Features
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
 from barnabas.wire.messages.describe_cluster_response import DescribeClusterResponse
 from barnabas.wire.messages.sasl_authenticate_request import SaslAuthenticateRequest
 from barnabas.wire.messages.sasl_handshake_request import SaslHandshakeRequest
-from barnabas.wire.request import Api, RequestContext, top_level_error
+from barnabas.wire.request import Api, RequestContext
 from tests.unit.client.loopback import Stream, World
 
 AUTHORITY = Authority()

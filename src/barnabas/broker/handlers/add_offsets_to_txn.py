@@ -16,10 +16,11 @@ from barnabas.transaction.machine import TransactionMachine
 from barnabas.transaction.outcome import TransactionOutcome
 from barnabas.types import OFFSETS_TOPIC, TopicPartition
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.errors import ErrorCode, KafkaError, fenced_code
 from barnabas.wire.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from barnabas.wire.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
-from barnabas.wire.request import Api, Parked, RequestContext, top_level_error
+from barnabas.wire.request import Api, Parked, RequestContext
 from barnabas.wire.schema import Message
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from barnabas.broker.coordinator.group_coordinator import GroupRole, check_group
 from barnabas.broker.handlers.describe_groups import GROUP_OPERATIONS
 from barnabas.group.consumer.describing import describe_consumer_group
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import mirrored_error
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from barnabas.wire.messages.consumer_group_describe_response import (
@@ -20,18 +21,7 @@ from barnabas.wire.messages.consumer_group_describe_response import (
 )
 from barnabas.wire.request import Api, RequestContext
 
-
-def error_response(
-    request: ConsumerGroupDescribeRequest, code: int, message: str
-) -> ConsumerGroupDescribeResponse:
-    return ConsumerGroupDescribeResponse(
-        groups=[
-            DescribedGroup(group_id=group_id, error_code=code, error_message=message or None)
-            for group_id in request.group_ids
-        ]
-    )
-
-
+error_response = mirrored_error(ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse)
 API = Api(
     ApiKey.CONSUMER_GROUP_DESCRIBE,
     ConsumerGroupDescribeRequest,

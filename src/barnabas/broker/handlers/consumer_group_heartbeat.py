@@ -17,6 +17,7 @@ from barnabas.group.consumer.request_checks import check_request
 from barnabas.group.machine import GroupMachine
 from barnabas.group.outcome import GroupOutcome
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from barnabas.wire.messages.consumer_group_heartbeat_response import (
@@ -24,13 +25,7 @@ from barnabas.wire.messages.consumer_group_heartbeat_response import (
 )
 from barnabas.wire.request import Api, Parked, RequestContext
 
-
-def error_response(
-    request: ConsumerGroupHeartbeatRequest, code: int, message: str
-) -> ConsumerGroupHeartbeatResponse:
-    return ConsumerGroupHeartbeatResponse(error_code=code, error_message=message or None)
-
-
+error_response = top_level_error(ConsumerGroupHeartbeatResponse)
 API = Api(
     ApiKey.CONSUMER_GROUP_HEARTBEAT,
     ConsumerGroupHeartbeatRequest,

@@ -15,6 +15,7 @@ from barnabas.broker.coordinator.group_coordinator import GroupRole
 from barnabas.group.machine import GroupMachine
 from barnabas.group.outcome import GroupOutcome
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import mirrored_error
 from barnabas.wire.errors import KafkaError
 from barnabas.wire.messages.delete_groups_request import DeleteGroupsRequest
 from barnabas.wire.messages.delete_groups_response import (
@@ -24,12 +25,13 @@ from barnabas.wire.messages.delete_groups_response import (
 from barnabas.wire.request import Api, Parked, RequestContext
 from barnabas.wire.schema import Message
 
-
-def error_response(request: DeleteGroupsRequest, code: int, message: str) -> DeleteGroupsResponse:
-    return DeleteGroupsResponse(results=_refused(request.groups_names, code))
-
-
-API = Api(ApiKey.DELETE_GROUPS, DeleteGroupsRequest, error_response, "group", "delete")
+API = Api(
+    ApiKey.DELETE_GROUPS,
+    DeleteGroupsRequest,
+    mirrored_error(DeleteGroupsRequest, DeleteGroupsResponse),
+    "group",
+    "delete",
+)
 
 
 def handle(

@@ -14,6 +14,7 @@ from barnabas.broker.controller_client.auto_topic_creation import INTERNAL_TOPIC
 from barnabas.broker.deadlines import Deadlines
 from barnabas.broker.partitions.partition import Partition
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import mirrored_error
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.delete_records_request import DeleteRecordsRequest
 from barnabas.wire.messages.delete_records_response import (
@@ -27,24 +28,13 @@ if TYPE_CHECKING:
     from barnabas.broker.roles import DeleteRecordsRole
 
 
-def error_response(request: DeleteRecordsRequest, code: int, message: str) -> DeleteRecordsResponse:
-    return DeleteRecordsResponse(
-        topics=[
-            DeleteRecordsTopicResult(
-                name=topic.name,
-                partitions=[
-                    DeleteRecordsPartitionResult(
-                        partition_index=asked.partition_index, low_watermark=-1, error_code=code
-                    )
-                    for asked in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
-
-
-API = Api(ApiKey.DELETE_RECORDS, DeleteRecordsRequest, error_response, "topic", "delete")
+API = Api(
+    ApiKey.DELETE_RECORDS,
+    DeleteRecordsRequest,
+    mirrored_error(DeleteRecordsRequest, DeleteRecordsResponse, low_watermark=-1),
+    "topic",
+    "delete",
+)
 
 
 class _Wait:

@@ -23,6 +23,7 @@ from barnabas.security.quotas.quota_table import (
     Entity,
 )
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.describe_client_quotas_request import (
     ComponentData,
@@ -48,18 +49,10 @@ Wanted = dict[str, tuple[int, str | None]]
 """The match type of each entity type, and the name that an EXACT match wants."""
 
 
-def error_response(
-    request: DescribeClientQuotasRequest, code: int, message: str
-) -> DescribeClientQuotasResponse:
-    return DescribeClientQuotasResponse(
-        error_code=code, error_message=message or None, entries=None
-    )
-
-
 API = Api(
     ApiKey.DESCRIBE_CLIENT_QUOTAS,
     DescribeClientQuotasRequest,
-    error_response,
+    top_level_error(DescribeClientQuotasResponse, entries=None),
     "cluster",
     "describe-configs",
 )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from barnabas.broker.cluster_view import CLUSTER_OPERATIONS, NOT_ASKED, ClusterView
 from barnabas.broker.metrics import Metrics, count_steps
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
 from barnabas.wire.messages.describe_cluster_response import (
@@ -22,7 +23,7 @@ from barnabas.wire.messages.describe_cluster_response import (
     DescribeClusterResponse,
     PushedMetrics,
 )
-from barnabas.wire.request import Api, Parked, RequestContext, Working, top_level_error
+from barnabas.wire.request import Api, Parked, RequestContext, Working
 
 if TYPE_CHECKING:
     from barnabas.broker.roles import DescribeClusterRole

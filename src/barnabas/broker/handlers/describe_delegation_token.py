@@ -20,6 +20,7 @@ from barnabas.security.delegation_tokens import (
     tokens_of,
 )
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.describe_delegation_token_request import DescribeDelegationTokenRequest
 from barnabas.wire.messages.describe_delegation_token_response import (
@@ -27,7 +28,7 @@ from barnabas.wire.messages.describe_delegation_token_response import (
     DescribedDelegationTokenRenewer,
     DescribeDelegationTokenResponse,
 )
-from barnabas.wire.request import Api, Proof, RequestContext, top_level_error
+from barnabas.wire.request import Api, Proof, RequestContext
 
 if TYPE_CHECKING:
     from barnabas.broker.roles import TokenRole

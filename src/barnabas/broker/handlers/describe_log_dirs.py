@@ -16,6 +16,7 @@ from barnabas.log.directories.log_directory import LogDirectory
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.types import TopicPartition, by_topic
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.describe_log_dirs_request import DescribeLogDirsRequest
 from barnabas.wire.messages.describe_log_dirs_response import (
@@ -25,7 +26,7 @@ from barnabas.wire.messages.describe_log_dirs_response import (
     DescribeLogDirsTopic,
     OfflineLogDir,
 )
-from barnabas.wire.request import Api, RequestContext, top_level_error
+from barnabas.wire.request import Api, RequestContext
 
 if TYPE_CHECKING:
     from barnabas.broker.roles import DescribeLogDirsRole

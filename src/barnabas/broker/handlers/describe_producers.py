@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import mirrored_error
 from barnabas.wire.errors import KafkaError
 from barnabas.wire.messages.describe_producers_request import DescribeProducersRequest
 from barnabas.wire.messages.describe_producers_response import (
@@ -23,26 +24,13 @@ if TYPE_CHECKING:
     from barnabas.broker.roles import HasReplicas
 
 
-def error_response(
-    request: DescribeProducersRequest, code: int, message: str
-) -> DescribeProducersResponse:
-    return DescribeProducersResponse(
-        topics=[
-            TopicResponse(
-                name=topic.name,
-                partitions=[
-                    PartitionResponse(
-                        partition_index=index, error_code=code, error_message=message or None
-                    )
-                    for index in topic.partition_indexes
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
-
-
-API = Api(ApiKey.DESCRIBE_PRODUCERS, DescribeProducersRequest, error_response, "topic", "read")
+API = Api(
+    ApiKey.DESCRIBE_PRODUCERS,
+    DescribeProducersRequest,
+    mirrored_error(DescribeProducersRequest, DescribeProducersResponse),
+    "topic",
+    "read",
+)
 
 
 def handle(

@@ -14,6 +14,7 @@ from barnabas.broker.controller_client.auto_topic_creation import INTERNAL_TOPIC
 from barnabas.config.topic_names import check_topic_name
 from barnabas.metadata.image.topic import ORDINARY, Topic
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import mirrored_error
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
 from barnabas.wire.messages.describe_topic_partitions_response import (
@@ -28,21 +29,10 @@ if TYPE_CHECKING:
     from barnabas.broker.roles import DescribePartitionsRole
 
 
-def error_response(
-    request: DescribeTopicPartitionsRequest, code: int, message: str
-) -> DescribeTopicPartitionsResponse:
-    return DescribeTopicPartitionsResponse(
-        topics=[
-            DescribeTopicPartitionsResponseTopic(error_code=code, name=topic.name)
-            for topic in request.topics
-        ]
-    )
-
-
 API = Api(
     ApiKey.DESCRIBE_TOPIC_PARTITIONS,
     DescribeTopicPartitionsRequest,
-    error_response,
+    mirrored_error(DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse),
     "topic",
     "describe",
 )

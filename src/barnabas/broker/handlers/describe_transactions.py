@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.transaction.queries import describe_transaction
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import mirrored_error
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.describe_transactions_request import DescribeTransactionsRequest
 from barnabas.wire.messages.describe_transactions_response import (
@@ -23,21 +24,10 @@ if TYPE_CHECKING:
     from barnabas.broker.roles import HasTransactions
 
 
-def error_response(
-    request: DescribeTransactionsRequest, code: int, message: str
-) -> DescribeTransactionsResponse:
-    return DescribeTransactionsResponse(
-        transaction_states=[
-            TransactionState(transactional_id=name, error_code=code)
-            for name in request.transactional_ids
-        ]
-    )
-
-
 API = Api(
     ApiKey.DESCRIBE_TRANSACTIONS,
     DescribeTransactionsRequest,
-    error_response,
+    mirrored_error(DescribeTransactionsRequest, DescribeTransactionsResponse),
     "transactional-id",
     "describe",
 )

@@ -19,10 +19,11 @@ from barnabas.transaction.machine import TransactionMachine
 from barnabas.transaction.outcome import TransactionOutcome
 from barnabas.transaction.transaction import BUMPS_EPOCH_SINCE
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.errors import ErrorCode, KafkaError, fenced_code
 from barnabas.wire.messages.end_txn_request import EndTxnRequest
 from barnabas.wire.messages.end_txn_response import EndTxnResponse
-from barnabas.wire.request import Api, Parked, RequestContext, top_level_error
+from barnabas.wire.request import Api, Parked, RequestContext
 from barnabas.wire.schema import Message
 
 if TYPE_CHECKING:

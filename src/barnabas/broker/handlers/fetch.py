@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING
 from barnabas.security.authorization.topic_reader import TopicReader
 from barnabas.security.quotas.client_meter import is_follower
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import mirrored_error
 from barnabas.wire.messages.fetch_request import FetchRequest
 from barnabas.wire.messages.fetch_response import (
-    FetchableTopicResponse,
     FetchResponse,
-    PartitionData,
 )
 from barnabas.wire.request import Api, Parked, RequestContext
 
@@ -28,27 +27,14 @@ if TYPE_CHECKING:
     from barnabas.broker.roles import FetchRole
 
 
-def error_response(request: FetchRequest, code: int, message: str) -> FetchResponse:
-    return FetchResponse(
-        error_code=code,
-        responses=[
-            FetchableTopicResponse(
-                topic=topic.topic,
-                topic_id=topic.topic_id,
-                partitions=[
-                    PartitionData(
-                        partition_index=partition.partition, error_code=code, high_watermark=-1,
-                        records=b"",
-                    )
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ],
-    )  # fmt: skip
-
-
-API = Api(ApiKey.FETCH, FetchRequest, error_response, "topic", "read", waits=True)
+API = Api(
+    ApiKey.FETCH,
+    FetchRequest,
+    mirrored_error(FetchRequest, FetchResponse, high_watermark=-1, records=b""),
+    "topic",
+    "read",
+    waits=True,
+)
 
 
 def handle(request: FetchRequest, ctx: RequestContext, broker: FetchRole) -> FetchResponse | Parked:

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 from barnabas.broker.client_telemetry import ACCEPTED_CODECS
 from barnabas.types import Uuid
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.messages.get_telemetry_subscriptions_request import (
     GetTelemetrySubscriptionsRequest,
 )
 from barnabas.wire.messages.get_telemetry_subscriptions_response import (
     GetTelemetrySubscriptionsResponse,
 )
-from barnabas.wire.request import Api, RequestContext, top_level_error
+from barnabas.wire.request import Api, RequestContext
 
 if TYPE_CHECKING:
     from barnabas.broker.roles import HasTelemetry

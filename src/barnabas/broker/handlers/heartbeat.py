@@ -13,10 +13,11 @@ from barnabas.broker.coordinator.group_coordinator import GroupRole, check_group
 from barnabas.group.machine import GroupMachine
 from barnabas.group.outcome import GroupOutcome
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.heartbeat_request import HeartbeatRequest
 from barnabas.wire.messages.heartbeat_response import HeartbeatResponse
-from barnabas.wire.request import Api, Parked, RequestContext, top_level_error
+from barnabas.wire.request import Api, Parked, RequestContext
 
 API = Api(ApiKey.HEARTBEAT, HeartbeatRequest, top_level_error(HeartbeatResponse), "group", "read")
 

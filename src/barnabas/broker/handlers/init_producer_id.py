@@ -18,6 +18,7 @@ from barnabas.broker.coordinator.coordinators import Instant
 from barnabas.transaction.machine import TransactionMachine
 from barnabas.transaction.outcome import TransactionOutcome
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.errors import ErrorCode, KafkaError, fenced_code
 from barnabas.wire.messages.init_producer_id_request import InitProducerIdRequest
 from barnabas.wire.messages.init_producer_id_response import InitProducerIdResponse
@@ -30,12 +31,7 @@ if TYPE_CHECKING:
 FENCED_SINCE = 4
 
 
-def error_response(
-    request: InitProducerIdRequest, code: int, message: str
-) -> InitProducerIdResponse:
-    return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
-
-
+error_response = top_level_error(InitProducerIdResponse, producer_epoch=-1)
 API = Api(
     ApiKey.INIT_PRODUCER_ID,
     InitProducerIdRequest,

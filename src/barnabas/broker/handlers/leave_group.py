@@ -15,10 +15,11 @@ from barnabas.broker.coordinator.group_coordinator import GroupRole, check_group
 from barnabas.group.machine import GroupMachine
 from barnabas.group.outcome import GroupOutcome
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from barnabas.wire.messages.leave_group_response import LeaveGroupResponse, MemberResponse
-from barnabas.wire.request import Api, Parked, RequestContext, top_level_error
+from barnabas.wire.request import Api, Parked, RequestContext
 from barnabas.wire.schema import Message
 
 API = Api(

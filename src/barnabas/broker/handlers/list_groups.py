@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from barnabas.broker.coordinator.group_coordinator import GroupRole
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.errors import KafkaError
 from barnabas.wire.messages.list_groups_request import ListGroupsRequest
 from barnabas.wire.messages.list_groups_response import ListGroupsResponse
-from barnabas.wire.request import Api, RequestContext, top_level_error
+from barnabas.wire.request import Api, RequestContext
 
 API = Api(
     ApiKey.LIST_GROUPS,

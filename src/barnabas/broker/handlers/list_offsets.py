@@ -22,6 +22,7 @@ from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.log.partition.timestamp_lookup import Stamped
 from barnabas.types import DEBUGGING_REPLICA
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import mirrored_error
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
 from barnabas.wire.messages.list_offsets_response import (
@@ -79,24 +80,13 @@ class WantedOffset(NamedTuple):
 NOTHING = Found(-1, -1, -1)
 
 
-def error_response(request: ListOffsetsRequest, code: int, message: str) -> ListOffsetsResponse:
-    return ListOffsetsResponse(
-        topics=[
-            ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=[
-                    ListOffsetsPartitionResponse(
-                        partition_index=partition.partition_index, error_code=code
-                    )
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
-
-
-API = Api(ApiKey.LIST_OFFSETS, ListOffsetsRequest, error_response, "topic", "describe")
+API = Api(
+    ApiKey.LIST_OFFSETS,
+    ListOffsetsRequest,
+    mirrored_error(ListOffsetsRequest, ListOffsetsResponse),
+    "topic",
+    "describe",
+)
 
 
 def handle(

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 
 from barnabas.transaction.queries import Filters, known_states, list_transactions
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.messages.list_transactions_request import ListTransactionsRequest
 from barnabas.wire.messages.list_transactions_response import ListTransactionsResponse
 from barnabas.wire.regular_expressions import NameExpression
-from barnabas.wire.request import Api, RequestContext, top_level_error
+from barnabas.wire.request import Api, RequestContext
 
 if TYPE_CHECKING:
     from barnabas.broker.roles import ListTransactionsRole

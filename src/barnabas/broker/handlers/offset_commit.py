@@ -20,6 +20,7 @@ from barnabas.group.outcome import GroupOutcome
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.types import ZERO_UUID, Uuid
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import mirrored_error
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.offset_commit_request import (
     OffsetCommitRequest,
@@ -37,11 +38,7 @@ from barnabas.wire.schema import Message
 TOPIC_ID_VERSION = 10
 
 
-def error_response(request: OffsetCommitRequest, code: int, message: str) -> OffsetCommitResponse:
-    topics = [_refused(topic, topic.partitions, code) for topic in request.topics]
-    return OffsetCommitResponse(topics=topics)
-
-
+error_response = mirrored_error(OffsetCommitRequest, OffsetCommitResponse)
 API = Api(ApiKey.OFFSET_COMMIT, OffsetCommitRequest, error_response, "group", "read")
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import mirrored_error
 from barnabas.wire.errors import KafkaError
 from barnabas.wire.messages.offset_for_leader_epoch_request import (
     OffsetForLeaderEpochRequest,
@@ -27,25 +28,12 @@ if TYPE_CHECKING:
     from barnabas.broker.roles import HasReplicas
 
 
-def error_response(
-    request: OffsetForLeaderEpochRequest, code: int, message: str
-) -> OffsetForLeaderEpochResponse:
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderTopicResult(
-                topic=topic.topic,
-                partitions=[
-                    EpochEndOffset(partition=asked.partition, error_code=code)
-                    for asked in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
-
-
 API = Api(
-    ApiKey.OFFSET_FOR_LEADER_EPOCH, OffsetForLeaderEpochRequest, error_response, "topic", "describe"
+    ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    OffsetForLeaderEpochRequest,
+    mirrored_error(OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse),
+    "topic",
+    "describe",
 )
 
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from barnabas.types import Uuid
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.messages.push_telemetry_request import PushTelemetryRequest
 from barnabas.wire.messages.push_telemetry_response import PushTelemetryResponse
-from barnabas.wire.request import Api, RequestContext, top_level_error
+from barnabas.wire.request import Api, RequestContext
 
 if TYPE_CHECKING:
     from barnabas.broker.roles import HasTelemetry

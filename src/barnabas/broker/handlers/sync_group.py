@@ -14,10 +14,11 @@ from barnabas.broker.coordinator.group_coordinator import GroupRole, check_group
 from barnabas.group.machine import GroupMachine
 from barnabas.group.outcome import GroupOutcome
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.sync_group_request import SyncGroupRequest
 from barnabas.wire.messages.sync_group_response import SyncGroupResponse
-from barnabas.wire.request import Api, Parked, RequestContext, top_level_error
+from barnabas.wire.request import Api, Parked, RequestContext
 
 API = Api(ApiKey.SYNC_GROUP, SyncGroupRequest, top_level_error(SyncGroupResponse), "group", "read")
 PROTOCOL_VERSION = 5

@@ -31,6 +31,7 @@ from barnabas.metadata.image.image import MetadataImage
 from barnabas.operation import Instant
 from barnabas.types import OFFSETS_TOPIC, Uuid
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import mirrored_error
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequest,
@@ -53,13 +54,7 @@ ABORTABLE_SINCE = 4
 ADDS_SINCE = 5
 
 
-def error_response(
-    request: TxnOffsetCommitRequest, code: int, message: str
-) -> TxnOffsetCommitResponse:
-    topics = [_refused(topic.name, topic.partitions, code) for topic in request.topics]
-    return TxnOffsetCommitResponse(topics=topics)
-
-
+error_response = mirrored_error(TxnOffsetCommitRequest, TxnOffsetCommitResponse)
 API = Api(ApiKey.TXN_OFFSET_COMMIT, TxnOffsetCommitRequest, error_response, "group", "read")
 
 

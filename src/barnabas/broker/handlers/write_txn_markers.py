@@ -20,6 +20,7 @@ from barnabas.broker.coordinator.coordinators import Marker
 from barnabas.broker.deadlines import Deadlines
 from barnabas.types import OFFSETS_TOPIC
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import mirrored_error
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.write_txn_markers_request import (
     WritableTxnMarker,
@@ -45,28 +46,12 @@ _OF_THE_LEADER = (
 """A group coordinator's errors that mean: another broker, or later."""
 
 
-def error_response(
-    request: WriteTxnMarkersRequest, code: int, message: str
-) -> WriteTxnMarkersResponse:
-    return WriteTxnMarkersResponse(
-        markers=[
-            _result_of(
-                marker,
-                [
-                    [
-                        WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
-                        for index in topic.partition_indexes
-                    ]
-                    for topic in marker.topics
-                ],
-            )
-            for marker in request.markers
-        ]
-    )
-
-
 API = Api(
-    ApiKey.WRITE_TXN_MARKERS, WriteTxnMarkersRequest, error_response, "cluster", "cluster-action"
+    ApiKey.WRITE_TXN_MARKERS,
+    WriteTxnMarkersRequest,
+    mirrored_error(WriteTxnMarkersRequest, WriteTxnMarkersResponse),
+    "cluster",
+    "cluster-action",
 )
 
 

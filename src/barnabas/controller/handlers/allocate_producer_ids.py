@@ -10,21 +10,15 @@ from __future__ import annotations
 from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.configs.producer_ids import allocate
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from barnabas.wire.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
 from barnabas.wire.request import Api, Parked, RequestContext
 
-
-def error_response(
-    request: AllocateProducerIdsRequest, code: int, message: str
-) -> AllocateProducerIdsResponse:
-    return AllocateProducerIdsResponse(error_code=code)
-
-
 API = Api(
     ApiKey.ALLOCATE_PRODUCER_IDS,
     AllocateProducerIdsRequest,
-    error_response,
+    top_level_error(AllocateProducerIdsResponse),
     "cluster",
     "cluster-action",
 )

@@ -11,29 +11,20 @@ from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.audit import with_requester
 from barnabas.controller.configs.alter_configs import replace_configs
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import mirrored_error
 from barnabas.wire.messages.alter_configs_request import AlterConfigsRequest
 from barnabas.wire.messages.alter_configs_response import (
-    AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
 from barnabas.wire.request import Api, Parked, RequestContext
 
-
-def error_response(request: AlterConfigsRequest, code: int, message: str) -> AlterConfigsResponse:
-    return AlterConfigsResponse(
-        responses=[
-            AlterConfigsResourceResponse(
-                error_code=code,
-                error_message=message,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-            for resource in request.resources
-        ]
-    )
-
-
-API = Api(ApiKey.ALTER_CONFIGS, AlterConfigsRequest, error_response, "cluster", "alter-configs")
+API = Api(
+    ApiKey.ALTER_CONFIGS,
+    AlterConfigsRequest,
+    mirrored_error(AlterConfigsRequest, AlterConfigsResponse),
+    "cluster",
+    "alter-configs",
+)
 
 
 def handle(

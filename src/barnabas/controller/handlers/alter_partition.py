@@ -12,19 +12,17 @@ from __future__ import annotations
 from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.partitions.alter_partition import alter_partition
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.messages.alter_partition_request import AlterPartitionRequest
 from barnabas.wire.messages.alter_partition_response import AlterPartitionResponse
 from barnabas.wire.request import Api, Parked, RequestContext
 
-
-def error_response(
-    request: AlterPartitionRequest, code: int, message: str
-) -> AlterPartitionResponse:
-    return AlterPartitionResponse(error_code=code)
-
-
 API = Api(
-    ApiKey.ALTER_PARTITION, AlterPartitionRequest, error_response, "cluster", "cluster-action"
+    ApiKey.ALTER_PARTITION,
+    AlterPartitionRequest,
+    top_level_error(AlterPartitionResponse),
+    "cluster",
+    "cluster-action",
 )
 
 

@@ -15,6 +15,7 @@ from barnabas.controller.decision import Decision
 from barnabas.controller.decision_context import ControllerContext
 from barnabas.controller.partitions.reassignment import alter_reassignments, undecided
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
 )
@@ -23,17 +24,10 @@ from barnabas.wire.messages.alter_partition_reassignments_response import (
 )
 from barnabas.wire.request import Api, Parked, RequestContext
 
-
-def error_response(
-    request: AlterPartitionReassignmentsRequest, code: int, message: str
-) -> AlterPartitionReassignmentsResponse:
-    return AlterPartitionReassignmentsResponse(error_code=code, error_message=message)
-
-
 API = Api(
     ApiKey.ALTER_PARTITION_REASSIGNMENTS,
     AlterPartitionReassignmentsRequest,
-    error_response,
+    top_level_error(AlterPartitionReassignmentsResponse),
     "cluster",
     "alter",
 )

@@ -10,21 +10,15 @@ from __future__ import annotations
 from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.partitions.assign_directories import assign_replicas
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.messages.assign_replicas_to_dirs_request import AssignReplicasToDirsRequest
 from barnabas.wire.messages.assign_replicas_to_dirs_response import AssignReplicasToDirsResponse
 from barnabas.wire.request import Api, Parked, RequestContext
 
-
-def error_response(
-    request: AssignReplicasToDirsRequest, code: int, message: str
-) -> AssignReplicasToDirsResponse:
-    return AssignReplicasToDirsResponse(error_code=code)
-
-
 API = Api(
     ApiKey.ASSIGN_REPLICAS_TO_DIRS,
     AssignReplicasToDirsRequest,
-    error_response,
+    top_level_error(AssignReplicasToDirsResponse),
     "cluster",
     "cluster-action",
 )

@@ -13,19 +13,17 @@ from barnabas.controller.broker_epochs import check_epoch
 from barnabas.controller.brokers import broker_heartbeat
 from barnabas.controller.decision import Decision
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from barnabas.wire.messages.broker_heartbeat_response import BrokerHeartbeatResponse
 from barnabas.wire.request import Api, Parked, RequestContext
 
-
-def error_response(
-    request: BrokerHeartbeatRequest, code: int, message: str
-) -> BrokerHeartbeatResponse:
-    return BrokerHeartbeatResponse(error_code=code)
-
-
 API = Api(
-    ApiKey.BROKER_HEARTBEAT, BrokerHeartbeatRequest, error_response, "cluster", "cluster-action"
+    ApiKey.BROKER_HEARTBEAT,
+    BrokerHeartbeatRequest,
+    top_level_error(BrokerHeartbeatResponse),
+    "cluster",
+    "cluster-action",
 )
 
 

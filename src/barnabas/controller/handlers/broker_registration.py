@@ -12,21 +12,15 @@ from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.brokers import broker_registration
 from barnabas.controller.decision import Decision
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.messages.broker_registration_request import BrokerRegistrationRequest
 from barnabas.wire.messages.broker_registration_response import BrokerRegistrationResponse
 from barnabas.wire.request import Api, Parked, RequestContext
 
-
-def error_response(
-    request: BrokerRegistrationRequest, code: int, message: str
-) -> BrokerRegistrationResponse:
-    return BrokerRegistrationResponse(error_code=code, broker_epoch=-1)
-
-
 API = Api(
     ApiKey.BROKER_REGISTRATION,
     BrokerRegistrationRequest,
-    error_response,
+    top_level_error(BrokerRegistrationResponse),
     "cluster",
     "cluster-action",
 )

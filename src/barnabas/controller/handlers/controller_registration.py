@@ -11,21 +11,15 @@ from __future__ import annotations
 from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.brokers.register_controller import register_controller
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.messages.controller_registration_request import ControllerRegistrationRequest
 from barnabas.wire.messages.controller_registration_response import ControllerRegistrationResponse
 from barnabas.wire.request import Api, Parked, RequestContext
 
-
-def error_response(
-    request: ControllerRegistrationRequest, code: int, message: str
-) -> ControllerRegistrationResponse:
-    return ControllerRegistrationResponse(error_code=code, error_message=message)
-
-
 API = Api(
     ApiKey.CONTROLLER_REGISTRATION,
     ControllerRegistrationRequest,
-    error_response,
+    top_level_error(ControllerRegistrationResponse),
     "cluster",
     "cluster-action",
 )

@@ -13,20 +13,22 @@ from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.security.acls import create_acls
 from barnabas.types import Uuid
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import mirrored_error
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.create_acls_request import CreateAclsRequest
-from barnabas.wire.messages.create_acls_response import AclCreationResult, CreateAclsResponse
+from barnabas.wire.messages.create_acls_response import CreateAclsResponse
 from barnabas.wire.request import Api, Parked, RequestContext
 
 NO_AUTHORIZER = "No Authorizer is configured."
 
 
-def error_response(request: CreateAclsRequest, code: int, message: str) -> CreateAclsResponse:
-    result = AclCreationResult(error_code=code, error_message=message)
-    return CreateAclsResponse(results=[result] * len(request.creations))
-
-
-API = Api(ApiKey.CREATE_ACLS, CreateAclsRequest, error_response, "cluster", "alter")
+API = Api(
+    ApiKey.CREATE_ACLS,
+    CreateAclsRequest,
+    mirrored_error(CreateAclsRequest, CreateAclsResponse),
+    "cluster",
+    "alter",
+)
 
 
 def handle(

@@ -11,28 +11,22 @@ from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.topics import create_partitions
 from barnabas.security.quotas.mutation_quota import MutationQuota
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import mirrored_error
 from barnabas.wire.messages.create_partitions_request import CreatePartitionsRequest
 from barnabas.wire.messages.create_partitions_response import (
     CreatePartitionsResponse,
-    CreatePartitionsTopicResult,
 )
 from barnabas.wire.request import Api, Parked, RequestContext
 
-
-def error_response(
-    request: CreatePartitionsRequest, code: int, message: str
-) -> CreatePartitionsResponse:
-    return CreatePartitionsResponse(
-        results=[
-            CreatePartitionsTopicResult(name=topic.name, error_code=code, error_message=message)
-            for topic in request.topics
-        ]
-    )
-
-
 STRICT_SINCE = 3
 """The version that knows THROTTLING_QUOTA_EXCEEDED."""
-API = Api(ApiKey.CREATE_PARTITIONS, CreatePartitionsRequest, error_response, "topic", "alter")
+API = Api(
+    ApiKey.CREATE_PARTITIONS,
+    CreatePartitionsRequest,
+    mirrored_error(CreatePartitionsRequest, CreatePartitionsResponse),
+    "topic",
+    "alter",
+)
 
 
 def handle(

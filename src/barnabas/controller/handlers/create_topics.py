@@ -15,29 +15,24 @@ from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.topics import create_topics
 from barnabas.security.quotas.mutation_quota import MutationQuota
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import mirrored_error
 from barnabas.wire.messages.create_topics_request import CreateTopicsRequest
 from barnabas.wire.messages.create_topics_response import (
-    CreatableTopicResult,
     CreateTopicsResponse,
 )
 from barnabas.wire.request import Api, Parked, RequestContext
 
-
-def error_response(request: CreateTopicsRequest, code: int, message: str) -> CreateTopicsResponse:
-    return CreateTopicsResponse(
-        topics=[
-            CreatableTopicResult(
-                name=topic.name, error_code=code, error_message=message,
-                num_partitions=-1, replication_factor=-1,
-            )
-            for topic in request.topics
-        ]
-    )  # fmt: skip
-
-
 STRICT_SINCE = 6
 """The version that knows THROTTLING_QUOTA_EXCEEDED."""
-API = Api(ApiKey.CREATE_TOPICS, CreateTopicsRequest, error_response, "topic", "create")
+API = Api(
+    ApiKey.CREATE_TOPICS,
+    CreateTopicsRequest,
+    mirrored_error(
+        CreateTopicsRequest, CreateTopicsResponse, num_partitions=-1, replication_factor=-1
+    ),
+    "topic",
+    "create",
+)
 
 
 def handle(

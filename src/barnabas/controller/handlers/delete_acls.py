@@ -14,18 +14,19 @@ from barnabas.controller.handlers.create_acls import NO_AUTHORIZER
 from barnabas.controller.security.acls import delete_acls
 from barnabas.security.authorization.acls import Acl
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import mirrored_error
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.delete_acls_request import DeleteAclsRequest
-from barnabas.wire.messages.delete_acls_response import DeleteAclsFilterResult, DeleteAclsResponse
+from barnabas.wire.messages.delete_acls_response import DeleteAclsResponse
 from barnabas.wire.request import Api, Parked, RequestContext
 
-
-def error_response(request: DeleteAclsRequest, code: int, message: str) -> DeleteAclsResponse:
-    result = DeleteAclsFilterResult(error_code=code, error_message=message)
-    return DeleteAclsResponse(filter_results=[result] * len(request.filters))
-
-
-API = Api(ApiKey.DELETE_ACLS, DeleteAclsRequest, error_response, "cluster", "alter")
+API = Api(
+    ApiKey.DELETE_ACLS,
+    DeleteAclsRequest,
+    mirrored_error(DeleteAclsRequest, DeleteAclsResponse),
+    "cluster",
+    "alter",
+)
 
 
 def handle(

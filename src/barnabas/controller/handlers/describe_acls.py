@@ -14,6 +14,7 @@ from barnabas.controller.security.acls import check_known
 from barnabas.security.authorization.acls import AclFilter, matches
 from barnabas.security.authorization.authorizer import Authorizer
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.describe_acls_request import DescribeAclsRequest
 from barnabas.wire.messages.describe_acls_response import (
@@ -21,7 +22,7 @@ from barnabas.wire.messages.describe_acls_response import (
     DescribeAclsResource,
     DescribeAclsResponse,
 )
-from barnabas.wire.request import Api, RequestContext, top_level_error
+from barnabas.wire.request import Api, RequestContext
 
 API = Api(
     ApiKey.DESCRIBE_ACLS,

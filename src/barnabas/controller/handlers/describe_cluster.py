@@ -17,6 +17,7 @@ from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.active.refusals import RefusalNote
 from barnabas.metadata.features import CONTROLLER_REGISTRATION_SINCE
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
 from barnabas.wire.messages.describe_cluster_response import (
@@ -33,13 +34,13 @@ NOT_ASKED = -2
 """``RefusalsAfter`` of those who do not know the field."""
 
 
-def error_response(
-    request: DescribeClusterRequest, code: int, message: str
-) -> DescribeClusterResponse:
-    return DescribeClusterResponse(error_code=code, error_message=message)
-
-
-API = Api(ApiKey.DESCRIBE_CLUSTER, DescribeClusterRequest, error_response, "cluster", "describe")
+API = Api(
+    ApiKey.DESCRIBE_CLUSTER,
+    DescribeClusterRequest,
+    top_level_error(DescribeClusterResponse),
+    "cluster",
+    "describe",
+)
 
 
 def handle(

@@ -11,32 +11,19 @@ from __future__ import annotations
 from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.metadata.views.describe_configs import Configuration, describe_configs
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import mirrored_error
 from barnabas.wire.messages.describe_configs_request import DescribeConfigsRequest
 from barnabas.wire.messages.describe_configs_response import (
     DescribeConfigsResponse,
-    DescribeConfigsResult,
 )
 from barnabas.wire.request import Api, RequestContext
 
-
-def error_response(
-    request: DescribeConfigsRequest, code: int, message: str
-) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(
-        results=[
-            DescribeConfigsResult(
-                error_code=code,
-                error_message=message,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-            for resource in request.resources
-        ]
-    )
-
-
 API = Api(
-    ApiKey.DESCRIBE_CONFIGS, DescribeConfigsRequest, error_response, "cluster", "describe-configs"
+    ApiKey.DESCRIBE_CONFIGS,
+    DescribeConfigsRequest,
+    mirrored_error(DescribeConfigsRequest, DescribeConfigsResponse),
+    "cluster",
+    "describe-configs",
 )
 
 

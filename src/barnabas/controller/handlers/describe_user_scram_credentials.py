@@ -12,6 +12,7 @@ from collections import Counter
 from typing import Any
 
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.describe_user_scram_credentials_request import (
     DescribeUserScramCredentialsRequest,
@@ -21,7 +22,7 @@ from barnabas.wire.messages.describe_user_scram_credentials_response import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
-from barnabas.wire.request import Api, RequestContext, top_level_error
+from barnabas.wire.request import Api, RequestContext
 
 API = Api(
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,

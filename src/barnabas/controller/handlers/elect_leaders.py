@@ -15,33 +15,20 @@ from barnabas.controller.decision import Decision
 from barnabas.controller.decision_context import ControllerContext
 from barnabas.controller.partitions.elect_leaders import elect_leaders, undecided
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import mirrored_error
 from barnabas.wire.messages.elect_leaders_request import ElectLeadersRequest
 from barnabas.wire.messages.elect_leaders_response import (
     ElectLeadersResponse,
-    PartitionResult,
-    ReplicaElectionResult,
 )
 from barnabas.wire.request import Api, Parked, RequestContext
 
-
-def error_response(request: ElectLeadersRequest, code: int, message: str) -> ElectLeadersResponse:
-    """Version 0 has no code for the whole, so each partition carries it as well."""
-    return ElectLeadersResponse(
-        error_code=code,
-        replica_election_results=[
-            ReplicaElectionResult(
-                topic=topic.topic,
-                partition_result=[
-                    PartitionResult(partition_id=index, error_code=code, error_message=message)
-                    for index in topic.partitions
-                ],
-            )
-            for topic in request.topic_partitions or ()
-        ],
-    )
-
-
-API = Api(ApiKey.ELECT_LEADERS, ElectLeadersRequest, error_response, "cluster", "alter")
+API = Api(
+    ApiKey.ELECT_LEADERS,
+    ElectLeadersRequest,
+    mirrored_error(ElectLeadersRequest, ElectLeadersResponse),
+    "cluster",
+    "alter",
+)
 
 
 def handle(

@@ -11,17 +11,15 @@ from __future__ import annotations
 from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.envelope import open_envelope
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.envelope_request import EnvelopeRequest
 from barnabas.wire.messages.envelope_response import EnvelopeResponse
 from barnabas.wire.request import Api, Parked, RequestContext
 
-
-def error_response(request: EnvelopeRequest, code: int, message: str) -> EnvelopeResponse:
-    return EnvelopeResponse(error_code=code)
-
-
-API = Api(ApiKey.ENVELOPE, EnvelopeRequest, error_response, "cluster", "cluster-action")
+API = Api(
+    ApiKey.ENVELOPE, EnvelopeRequest, top_level_error(EnvelopeResponse), "cluster", "cluster-action"
+)
 
 
 def handle(

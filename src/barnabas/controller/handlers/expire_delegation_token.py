@@ -12,9 +12,10 @@ from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.security.delegation_tokens import expire
 from barnabas.controller.security.token_requests import decide_for_requester, refusal
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.messages.expire_delegation_token_request import ExpireDelegationTokenRequest
 from barnabas.wire.messages.expire_delegation_token_response import ExpireDelegationTokenResponse
-from barnabas.wire.request import Api, Parked, RequestContext, top_level_error
+from barnabas.wire.request import Api, Parked, RequestContext
 
 API = Api(
     ApiKey.EXPIRE_DELEGATION_TOKEN,

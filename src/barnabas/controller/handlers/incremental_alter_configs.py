@@ -12,36 +12,19 @@ from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.audit import with_requester
 from barnabas.controller.configs.alter_configs import incremental_alter
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import mirrored_error
 from barnabas.wire.messages.incremental_alter_configs_request import (
     IncrementalAlterConfigsRequest,
 )
 from barnabas.wire.messages.incremental_alter_configs_response import (
-    AlterConfigsResourceResponse,
     IncrementalAlterConfigsResponse,
 )
 from barnabas.wire.request import Api, Parked, RequestContext
 
-
-def error_response(
-    request: IncrementalAlterConfigsRequest, code: int, message: str
-) -> IncrementalAlterConfigsResponse:
-    return IncrementalAlterConfigsResponse(
-        responses=[
-            AlterConfigsResourceResponse(
-                error_code=code,
-                error_message=message,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-            for resource in request.resources
-        ]
-    )
-
-
 API = Api(
     ApiKey.INCREMENTAL_ALTER_CONFIGS,
     IncrementalAlterConfigsRequest,
-    error_response,
+    mirrored_error(IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse),
     "cluster",
     "alter-configs",
 )

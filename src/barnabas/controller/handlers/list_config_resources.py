@@ -10,21 +10,15 @@ from __future__ import annotations
 from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.metadata.views.describe_configs import list_config_resources
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.messages.list_config_resources_request import ListConfigResourcesRequest
 from barnabas.wire.messages.list_config_resources_response import ListConfigResourcesResponse
 from barnabas.wire.request import Api, RequestContext
 
-
-def error_response(
-    request: ListConfigResourcesRequest, code: int, message: str
-) -> ListConfigResourcesResponse:
-    return ListConfigResourcesResponse(error_code=code)
-
-
 API = Api(
     ApiKey.LIST_CONFIG_RESOURCES,
     ListConfigResourcesRequest,
-    error_response,
+    top_level_error(ListConfigResourcesResponse),
     "cluster",
     "describe-configs",
 )

@@ -11,6 +11,7 @@ from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.decision import Decision
 from barnabas.controller.partitions.reassignment import list_reassignments
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.messages.list_partition_reassignments_request import (
     ListPartitionReassignmentsRequest,
 )
@@ -19,17 +20,10 @@ from barnabas.wire.messages.list_partition_reassignments_response import (
 )
 from barnabas.wire.request import Api, Parked, RequestContext
 
-
-def error_response(
-    request: ListPartitionReassignmentsRequest, code: int, message: str
-) -> ListPartitionReassignmentsResponse:
-    return ListPartitionReassignmentsResponse(error_code=code, error_message=message)
-
-
 API = Api(
     ApiKey.LIST_PARTITION_REASSIGNMENTS,
     ListPartitionReassignmentsRequest,
-    error_response,
+    top_level_error(ListPartitionReassignmentsResponse),
     "cluster",
     "describe",
 )

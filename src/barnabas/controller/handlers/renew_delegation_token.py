@@ -12,9 +12,10 @@ from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.security.delegation_tokens import renew
 from barnabas.controller.security.token_requests import decide_for_requester, refusal
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.messages.renew_delegation_token_request import RenewDelegationTokenRequest
 from barnabas.wire.messages.renew_delegation_token_response import RenewDelegationTokenResponse
-from barnabas.wire.request import Api, Parked, RequestContext, top_level_error
+from barnabas.wire.request import Api, Parked, RequestContext
 
 API = Api(
     ApiKey.RENEW_DELEGATION_TOKEN,

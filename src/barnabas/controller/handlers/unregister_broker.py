@@ -12,18 +12,18 @@ from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.controller.brokers import broker_registration
 from barnabas.controller.decision import Decision
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.messages.unregister_broker_request import UnregisterBrokerRequest
 from barnabas.wire.messages.unregister_broker_response import UnregisterBrokerResponse
 from barnabas.wire.request import Api, Parked, RequestContext
 
-
-def error_response(
-    request: UnregisterBrokerRequest, code: int, message: str
-) -> UnregisterBrokerResponse:
-    return UnregisterBrokerResponse(error_code=code, error_message=message)
-
-
-API = Api(ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest, error_response, "cluster", "alter")
+API = Api(
+    ApiKey.UNREGISTER_BROKER,
+    UnregisterBrokerRequest,
+    top_level_error(UnregisterBrokerResponse),
+    "cluster",
+    "alter",
+)
 
 
 def handle(

@@ -17,19 +17,19 @@ from barnabas.controller.configs.update_features import (
 )
 from barnabas.metadata.features import KRAFT_VERSION
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.messages.update_features_request import UpdateFeaturesRequest
 from barnabas.wire.messages.update_features_response import UpdateFeaturesResponse
 from barnabas.wire.request import Api, Parked, RequestContext, then
 from barnabas.wire.schema import Message
 
-
-def error_response(
-    request: UpdateFeaturesRequest, code: int, message: str
-) -> UpdateFeaturesResponse:
-    return UpdateFeaturesResponse(error_code=code, error_message=message)
-
-
-API = Api(ApiKey.UPDATE_FEATURES, UpdateFeaturesRequest, error_response, "cluster", "alter")
+API = Api(
+    ApiKey.UPDATE_FEATURES,
+    UpdateFeaturesRequest,
+    top_level_error(UpdateFeaturesResponse),
+    "cluster",
+    "alter",
+)
 
 
 def handle(

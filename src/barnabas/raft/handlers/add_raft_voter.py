@@ -16,9 +16,10 @@ from barnabas.raft.handlers.answering import check_cluster, foreign_cluster
 from barnabas.raft.raft_node import RaftNode
 from barnabas.types import Endpoint
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.messages.add_raft_voter_request import AddRaftVoterRequest
 from barnabas.wire.messages.add_raft_voter_response import AddRaftVoterResponse
-from barnabas.wire.request import Api, Parked, RequestContext, top_level_error
+from barnabas.wire.request import Api, Parked, RequestContext
 from barnabas.wire.schema import Message
 
 API = Api(

@@ -20,6 +20,7 @@ from barnabas.raft.handlers.answering import (
 from barnabas.raft.raft_node import RaftNode
 from barnabas.types import Endpoint
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.begin_quorum_epoch_request import BeginQuorumEpochRequest
 from barnabas.wire.messages.begin_quorum_epoch_response import (
@@ -28,7 +29,7 @@ from barnabas.wire.messages.begin_quorum_epoch_response import (
     PartitionData,
     TopicData,
 )
-from barnabas.wire.request import Api, Parked, RequestContext, top_level_error
+from barnabas.wire.request import Api, Parked, RequestContext
 from barnabas.wire.schema import Message
 
 API = Api(

@@ -15,6 +15,7 @@ from barnabas.raft.handlers.answering import only_partition
 from barnabas.raft.raft_node import RaftNode
 from barnabas.types import METADATA_TOPIC
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.describe_quorum_request import DescribeQuorumRequest
 from barnabas.wire.messages.describe_quorum_response import (
@@ -26,7 +27,7 @@ from barnabas.wire.messages.describe_quorum_response import (
     ReplicaState,
     TopicData,
 )
-from barnabas.wire.request import Api, Parked, RequestContext, top_level_error
+from barnabas.wire.request import Api, Parked, RequestContext
 from barnabas.wire.schema import Message
 
 LISTENERS_SINCE = 2

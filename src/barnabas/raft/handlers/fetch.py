@@ -18,9 +18,10 @@ from barnabas.raft.handlers.answering import check_cluster
 from barnabas.raft.raft_node import RaftNode
 from barnabas.raft.wire.fetch_codec import FetchAnswer, FetchMessage
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.fetch_response import FetchResponse
-from barnabas.wire.request import Api, Parked, RequestContext, top_level_error
+from barnabas.wire.request import Api, Parked, RequestContext
 from barnabas.wire.schema import Message
 
 API = Api(

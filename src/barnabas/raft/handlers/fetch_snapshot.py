@@ -16,6 +16,7 @@ from barnabas.raft.raft_node import RaftNode
 from barnabas.raft.state_machine import OffsetAndEpoch
 from barnabas.types import METADATA_TOPIC, Records
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.fetch_snapshot_request import FetchSnapshotRequest
 from barnabas.wire.messages.fetch_snapshot_response import (
@@ -26,7 +27,7 @@ from barnabas.wire.messages.fetch_snapshot_response import (
     SnapshotId,
     TopicSnapshot,
 )
-from barnabas.wire.request import Api, Parked, RequestContext, top_level_error
+from barnabas.wire.request import Api, Parked, RequestContext
 from barnabas.wire.schema import Message
 
 API = Api(

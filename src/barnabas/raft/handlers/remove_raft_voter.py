@@ -14,9 +14,10 @@ from barnabas.raft.core.voters import ReplicaKey
 from barnabas.raft.handlers.answering import check_cluster, foreign_cluster
 from barnabas.raft.raft_node import RaftNode
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.messages.remove_raft_voter_request import RemoveRaftVoterRequest
 from barnabas.wire.messages.remove_raft_voter_response import RemoveRaftVoterResponse
-from barnabas.wire.request import Api, Parked, RequestContext, top_level_error
+from barnabas.wire.request import Api, Parked, RequestContext
 from barnabas.wire.schema import Message
 
 API = Api(

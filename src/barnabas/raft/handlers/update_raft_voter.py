@@ -16,12 +16,13 @@ from barnabas.raft.handlers.answering import check_cluster
 from barnabas.raft.raft_node import RaftNode
 from barnabas.types import Endpoint
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.messages.update_raft_voter_request import UpdateRaftVoterRequest
 from barnabas.wire.messages.update_raft_voter_response import (
     CurrentLeader,
     UpdateRaftVoterResponse,
 )
-from barnabas.wire.request import Api, Parked, RequestContext, top_level_error
+from barnabas.wire.request import Api, Parked, RequestContext
 from barnabas.wire.schema import Message
 
 API = Api(

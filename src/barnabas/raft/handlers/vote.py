@@ -21,6 +21,7 @@ from barnabas.raft.handlers.answering import (
 from barnabas.raft.raft_node import RaftNode
 from barnabas.raft.state_machine import OffsetAndEpoch
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.vote_request import VoteRequest
 from barnabas.wire.messages.vote_response import (
@@ -29,7 +30,7 @@ from barnabas.wire.messages.vote_response import (
     TopicData,
     VoteResponse,
 )
-from barnabas.wire.request import Api, Parked, RequestContext, top_level_error
+from barnabas.wire.request import Api, Parked, RequestContext
 from barnabas.wire.schema import Message
 
 API = Api(ApiKey.VOTE, VoteRequest, top_level_error(VoteResponse), "cluster", "cluster-action")

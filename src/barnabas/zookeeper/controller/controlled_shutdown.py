@@ -16,6 +16,7 @@ from barnabas.controller.brokers.broker_sessions import BrokerSessions
 from barnabas.controller.decision import Decision
 from barnabas.controller.decision_context import ControllerContext
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from barnabas.wire.messages.kafka39.controlled_shutdown_request import ControlledShutdownRequest
@@ -26,17 +27,10 @@ from barnabas.wire.messages.kafka39.controlled_shutdown_response import (
 from barnabas.wire.request import Api, Parked, RequestContext
 from barnabas.zookeeper.controller.zookeeper_controller import ZookeeperController
 
-
-def error_response(
-    request: ControlledShutdownRequest, code: int, message: str
-) -> ControlledShutdownResponse:
-    return ControlledShutdownResponse(error_code=code)
-
-
 API = Api(
     ApiKey.CONTROLLED_SHUTDOWN,
     ControlledShutdownRequest,
-    error_response,
+    top_level_error(ControlledShutdownResponse),
     "cluster",
     "cluster-action",
 )

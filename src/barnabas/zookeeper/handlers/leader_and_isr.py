@@ -11,17 +11,19 @@ with UNSUPPORTED_VERSION for want of an id.
 from __future__ import annotations
 
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.messages.kafka39.leader_and_isr_request import LeaderAndIsrRequest
 from barnabas.wire.messages.kafka39.leader_and_isr_response import LeaderAndIsrResponse
 from barnabas.wire.request import Api, Parked, RequestContext
 from barnabas.zookeeper.broker.control_requests import ControlRequests
 
-
-def error_response(request: LeaderAndIsrRequest, code: int, message: str) -> LeaderAndIsrResponse:
-    return LeaderAndIsrResponse(error_code=code)
-
-
-API = Api(ApiKey.LEADER_AND_ISR, LeaderAndIsrRequest, error_response, "cluster", "cluster-action")
+API = Api(
+    ApiKey.LEADER_AND_ISR,
+    LeaderAndIsrRequest,
+    top_level_error(LeaderAndIsrResponse),
+    "cluster",
+    "cluster-action",
+)
 
 
 def handle(request: LeaderAndIsrRequest, ctx: RequestContext, orders: ControlRequests) -> Parked:

@@ -9,17 +9,19 @@ Version notes: version 3 has a leader epoch per partition (KIP-570).
 from __future__ import annotations
 
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.messages.kafka39.stop_replica_request import StopReplicaRequest
 from barnabas.wire.messages.kafka39.stop_replica_response import StopReplicaResponse
 from barnabas.wire.request import Api, Parked, RequestContext
 from barnabas.zookeeper.broker.control_requests import ControlRequests
 
-
-def error_response(request: StopReplicaRequest, code: int, message: str) -> StopReplicaResponse:
-    return StopReplicaResponse(error_code=code)
-
-
-API = Api(ApiKey.STOP_REPLICA, StopReplicaRequest, error_response, "cluster", "cluster-action")
+API = Api(
+    ApiKey.STOP_REPLICA,
+    StopReplicaRequest,
+    top_level_error(StopReplicaResponse),
+    "cluster",
+    "cluster-action",
+)
 
 
 def handle(request: StopReplicaRequest, ctx: RequestContext, orders: ControlRequests) -> Parked:

@@ -9,20 +9,18 @@ Version notes: versions below 7 have no topic ids.
 from __future__ import annotations
 
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.messages.kafka39.update_metadata_request import UpdateMetadataRequest
 from barnabas.wire.messages.kafka39.update_metadata_response import UpdateMetadataResponse
 from barnabas.wire.request import Api, Parked, RequestContext
 from barnabas.zookeeper.broker.control_requests import ControlRequests
 
-
-def error_response(
-    request: UpdateMetadataRequest, code: int, message: str
-) -> UpdateMetadataResponse:
-    return UpdateMetadataResponse(error_code=code)
-
-
 API = Api(
-    ApiKey.UPDATE_METADATA, UpdateMetadataRequest, error_response, "cluster", "cluster-action"
+    ApiKey.UPDATE_METADATA,
+    UpdateMetadataRequest,
+    top_level_error(UpdateMetadataResponse),
+    "cluster",
+    "cluster-action",
 )
 
 
