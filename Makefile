@@ -91,19 +91,19 @@ interop: venv ## All tests with other people's clients and Apache Kafka beside u
 	BARNABAS_PEERS=required $(PYTEST) -v -m interop --durations=10 --junitxml=build/interop.xml tests $(ARGS) \
 	  && code=0 || code=$$?; $(BIN)/python -m tools.interop_report build/interop.xml; exit $$code
 
-peers: ## Apache Kafka 4.3.0 into peers/libs, its clients and Connect into peers/clients, 3.9.1 with its ZooKeeper into peers/libs39, Apache Flink into peers/flink, Hadoop's S3A and an S3 server, for benchmarks and comparisons
+peers: ## Apache Kafka 4.4.0 into peers/libs44, 4.3.0 into peers/libs, its clients and Connect into peers/clients, 3.9.1 with its ZooKeeper into peers/libs39, Apache Flink into peers/flink, Hadoop's S3A and an S3 server, for benchmarks and comparisons
 	$(PYTHON) tools/peers.py
 
 GENERATED := src/barnabas/wire/messages src/barnabas/metadata/records src/barnabas/group/records src/barnabas/transaction/records
 # Of Apache Kafka 3.9.1, which `make peers` brings.
 CLIENTS_39 ?= peers/libs39/kafka-clients-3.9.1.jar
 messages: venv ## Write the protocol's classes again from Kafka's definitions (after `make peers`)
-	$(BIN)/python tools/generate_messages.py peers/libs $(CLIENTS_39)
+	$(BIN)/python tools/generate_messages.py peers/libs44 $(CLIENTS_39)
 	$(BIN)/ruff check --quiet --select I --fix $(foreach folder,$(GENERATED),$(folder)/*.py) src/barnabas/wire/messages/kafka39/*.py
 	$(BIN)/ruff format --quiet src/barnabas/wire/api_table.py $(foreach folder,$(GENERATED),$(folder)/*.py) src/barnabas/wire/messages/kafka39/*.py
 
 golden: ## Write tests/golden again by Kafka's own classes (after `make peers`, needs Java)
-	java -cp "peers/libs/*" tests/golden/Golden.java tests/golden/messages.json.gz
+	java -cp "peers/libs44/*" tests/golden/Golden.java tests/golden/messages.json.gz
 
 docs: venv ## Write what is generated under docs/
 	$(BIN)/python -m tools.docs

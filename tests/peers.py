@@ -18,6 +18,9 @@ CLASS_PATH = f"{LIBS}/*"
 PYTHON = LIBS.parent / "python"
 MODULES = ("kafka_2.13", "kafka-tools", "kafka-shell", "kafka-clients", "kafka-storage")
 
+KAFKA_44_VERSION = "4.4.0"
+LIBS_44 = LIBS.with_name("libs44")
+CLASS_PATH_44 = f"{LIBS_44}/*"
 
 KAFKA_39_VERSION = "3.9.1"
 LIBS_39 = LIBS.with_name("libs39")
@@ -82,6 +85,12 @@ def _no_go() -> str | None:
     return None if shutil.which("go") else "Go is not installed"
 
 
+def _no_kafka_44() -> str | None:
+    if not (LIBS_44 / f"kafka_2.13-{KAFKA_44_VERSION}.jar").is_file():
+        return f"Apache Kafka {KAFKA_44_VERSION} is not in peers/libs44: run `make peers`"
+    return _no_java()
+
+
 def _no_kafka_39() -> str | None:
     if not (LIBS_39 / f"kafka_2.13-{KAFKA_39_VERSION}.jar").is_file():
         return f"Apache Kafka {KAFKA_39_VERSION} is not in peers/libs39: run `make peers`"
@@ -123,6 +132,7 @@ _CHECKS: dict[str, Callable[[], str | None]] = {
     "clients": _no_clients,
     "programs": _no_programs,
     "go": _no_go,
+    "kafka44": _no_kafka_44,
     "kafka39": _no_kafka_39,
     "flink": _no_flink,
     "s3": _no_s3,

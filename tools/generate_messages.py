@@ -39,7 +39,9 @@ OF_ZOOKEEPER_MODE = re.compile(
 )
 """Messages that Kafka 3.9 has and Kafka 4 lacks; they go into a package of their own."""
 KAFKA_39_PACKAGE = "kafka39"
-SKIPPED = re.compile(r"Remote(LogSegment|Partition)|SnapshotKey|SnapshotValue|ShareUpdate")
+SKIPPED = re.compile(
+    r"AbortedTxn|Remote(LogSegment|Partition)|SnapshotKey|SnapshotValue|ShareUpdate"
+)
 
 # Tagged fields that only Barnabas has; Kafka skips tags that it does not know. First, on metadata records.
 REASON = {"name": "Reason", "type": "string", "versions": "0+", "nullableVersions": "0+",

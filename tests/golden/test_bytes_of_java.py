@@ -1,6 +1,6 @@
 """Every message and version against the bytes that Kafka's own Java classes write.
 
-`messages.json.gz` is written by ``make golden`` (``Golden.java`` beside this file, on Kafka 4.3.0's
+`messages.json.gz` is written by ``make golden`` (``Golden.java`` beside this file, on Kafka 4.4.0's
 jars): per line class, version, bytes, and the fields as Kafka's JSON converter tells them.
 """
 

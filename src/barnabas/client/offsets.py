@@ -187,7 +187,7 @@ async def commit(
                 if not partition.error_code:
                     left.pop(TopicPartition(name or "", partition.partition_index), None)
                 elif refused is None or refused.retriable:
-                    _learn_id(client, partition.error_code, topics_of(left))
+                    learn_id(client, partition.error_code, topics_of(left))
                     text = f"commit of group {who.group_id}"
                     refused = KafkaError(code_of(partition.error_code), text)
         if refused is not None:
@@ -220,7 +220,7 @@ async def committed_offsets(
         raise_for(group.error_code, f"offsets of group {group_id}")
         for topic in group.topics:
             for partition in topic.partitions:
-                _learn_id(client, partition.error_code, topics_of(wanted or ()))
+                learn_id(client, partition.error_code, topics_of(wanted or ()))
                 raise_for(partition.error_code, f"offsets of group {group_id}")
 
     response = await client.ask_coordinator(GROUP, group_id, request, check, timeout_ms=timeout_ms)
@@ -243,7 +243,7 @@ def topics_of(partitions: Iterable[TopicPartition]) -> list[str]:
     return list(dict.fromkeys(tp.topic for tp in partitions))
 
 
-def _learn_id(client: Client, code: int, names: list[str]) -> None:
+def learn_id(client: Client, code: int, names: list[str]) -> None:
     """A recreated topic has another id, which the next attempt must send."""
     if code == ErrorCode.UNKNOWN_TOPIC_ID:
         client.tasks.start(_refresh(client, names))

@@ -150,13 +150,13 @@ class GroupMachine:
         self,
         request: TxnOffsetCommitRequest,
         producer: TransactionalWriter,
-        ids: Mapping[str, Uuid],
+        version: int,
         at: Instant,
     ) -> GroupOutcome:
-        """TxnOffsetCommit: the offsets take effect when the producer's transaction commits. `ids` are topic
-        ids by name."""
+        """TxnOffsetCommit of a client's `version`: the offsets take effect when the producer's transaction
+        commits. Every topic in `request` has its name and id."""
         return self._finish(
-            offsets.commit_transactional_offsets(self.table, request, producer, ids, at)
+            offsets.commit_transactional_offsets(self.table, request, producer, version, at)
         )
 
     def delete_offsets(self, request: OffsetDeleteRequest) -> GroupOutcome:
@@ -170,7 +170,7 @@ class GroupMachine:
             try:
                 outcome.records += offsets.delete_group(self.table, self.offsets, group_id)
             except KafkaError as error:
-                result.error_code = error.code
+                result.error_code, result.error_message = error.code, error.message
             results.append(result)
         outcome.reply = DeleteGroupsResponse(results=results)
         return self._finish(outcome)

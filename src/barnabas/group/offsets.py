@@ -41,6 +41,8 @@ from barnabas.wire.messages import txn_offset_commit_response as txn_out
 
 MEMBER_EPOCH_VERSION = 9
 """From this version of OffsetCommit on a missing group is called so."""
+TXN_MEMBER_EPOCH_VERSION = 6
+"""From this version of TxnOffsetCommit on a missing group and a stale member epoch are called so."""
 ANY_RETENTION = -1
 _RUNNING = (GroupState.STABLE, GroupState.PREPARING_REBALANCE)
 
@@ -102,22 +104,21 @@ def commit_transactional_offsets(
     table: GroupTable,
     request: txn_in.TxnOffsetCommitRequest,
     producer: TransactionalWriter,
-    ids: Mapping[str, Uuid],
+    version: int,
     at: Instant,
 ) -> GroupOutcome:
-    """Write offsets down that hold once the transaction of `producer` is committed (KIP-98, KIP-447); `ids`
-    are those of the topics. Raises what is wrong with the member."""
-    group = _group_for(table, request.group_id, request.generation_id, at)
-    if isinstance(group, ConsumerGroup):
-        _check_consumer_transaction(group, request, ids)
+    """Write offsets down that hold once the transaction of `producer` is committed (KIP-98, KIP-447). Every
+    topic in `request` has its name and id, `version` is the client's. Raises what is wrong with the
+    member."""
+    epoch = request.generation_id_or_member_epoch
+    if epoch >= 0 and version >= TXN_MEMBER_EPOCH_VERSION:
+        group = table.group(request.group_id)
     else:
-        check_commit(
-            group,
-            request.member_id,
-            request.group_instance_id,
-            request.generation_id,
-            transactional=True,
-        )
+        group = _group_for(table, request.group_id, epoch, at)
+    if isinstance(group, ConsumerGroup):
+        _check_consumer_transaction(group, request, version)
+    else:
+        check_commit(group, request.member_id, request.group_instance_id, epoch, transactional=True)
     limit = table.offsets_settings.metadata_bytes_max
     outcome, topics = GroupOutcome(producer=producer), []
     for topic in request.topics:
@@ -133,33 +134,37 @@ def commit_transactional_offsets(
                     partition.committed_leader_epoch,
                     metadata,
                     at.wall_ms,
-                    topic_id=ids.get(topic.name, ZERO_UUID),
+                    topic_id=topic.topic_id,
                 )
                 record = offset_record(request.group_id, topic.name, index, committed)
                 outcome.records.append(record)
             answers.append(
                 txn_out.TxnOffsetCommitResponsePartition(partition_index=index, error_code=code)
             )
-        topics.append(txn_out.TxnOffsetCommitResponseTopic(name=topic.name, partitions=answers))
+        topics.append(
+            txn_out.TxnOffsetCommitResponseTopic(
+                name=topic.name, topic_id=topic.topic_id, partitions=answers
+            )
+        )
     outcome.reply = txn_out.TxnOffsetCommitResponse(topics=topics)
     return outcome
 
 
 def _check_consumer_transaction(
-    group: ConsumerGroup, request: txn_in.TxnOffsetCommitRequest, ids: Mapping[str, Uuid]
+    group: ConsumerGroup, request: txn_in.TxnOffsetCommitRequest, version: int
 ) -> None:
-    """Raises what is wrong with the member; clients of transactions know no member epochs, so that a stale
+    """Raises what is wrong with the member. Clients know member epochs from version 6 on; before, a stale
     one is ILLEGAL_GENERATION."""
     places = [
-        (ids.get(topic.name, ZERO_UUID), partition.partition_index)
+        (topic.topic_id, partition.partition_index)
         for topic in request.topics
         for partition in topic.partitions
     ]
-    epoch = request.generation_id
+    epoch = request.generation_id_or_member_epoch
     try:
         check_consumer_commit(group, request.member_id, epoch, 0, places, transactional=True)
     except KafkaError as error:
-        if error.code is not ErrorCode.STALE_MEMBER_EPOCH:
+        if error.code is not ErrorCode.STALE_MEMBER_EPOCH or version >= TXN_MEMBER_EPOCH_VERSION:
             raise
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION, error.message) from error
 

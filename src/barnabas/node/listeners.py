@@ -28,7 +28,7 @@ from barnabas.security.sasl_server import (
 )
 from barnabas.security.scram import ScramCredential
 from barnabas.types import Endpoint
-from barnabas.wire.api_versions import Features
+from barnabas.wire.api_versions import Features, NodeIdentity
 from barnabas.wire.dispatch import ApiTable
 from barnabas.wire.metering import RequestMeter
 from barnabas.wire.server import RequestServer, ServerLimits
@@ -170,6 +170,11 @@ class Listeners:
         """Meter the requests to the listeners `specs` with `meter`; None ends the metering."""
         for spec in specs:
             self.servers[spec.name].meter = meter
+
+    def identify(self, identity: NodeIdentity) -> None:
+        """Refuse clients of brokers' listeners that mean another cluster or node."""
+        for spec in self._config.broker_listeners:
+            self.servers[spec.name].identity = identity
 
     def hold(self, specs: Iterable[ListenerSpec]) -> None:
         """Accept connections to the listeners `specs`, but read no requests before `serve`."""

@@ -54,7 +54,7 @@ from barnabas.security.quotas.client_quotas import ClientQuotas
 from barnabas.security.scram import ScramCredential
 from barnabas.security.scram_credentials import scram_credential
 from barnabas.types import METADATA_TOPIC, Endpoint
-from barnabas.wire.api_versions import Features
+from barnabas.wire.api_versions import Features, NodeIdentity
 from barnabas.wire.server import RequestServer
 
 if TYPE_CHECKING:
@@ -247,6 +247,7 @@ class Node:
 
     def _add_broker(self, meta: MetaProperties, identities: Mapping[str, MetaProperties]) -> None:
         config = self.config
+        self.listeners.identify(NodeIdentity(meta.cluster_id, int(config.node_id)))
         broker = Broker(
             self.ports,
             config,

@@ -100,6 +100,8 @@ class ApiKey(IntEnum):
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
+    STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE = 93
+    UNREGISTER_CONTROLLER = 94
 
 
 class ApiSchema(NamedTuple):
@@ -250,8 +252,8 @@ API_SCHEMAS: dict[int, ApiSchema] = {
         18,
         "ApiVersions",
         0,
-        4,
-        4,
+        5,
+        5,
         3,
         (
             "broker",
@@ -359,8 +361,8 @@ API_SCHEMAS: dict[int, ApiSchema] = {
         28,
         "TxnOffsetCommit",
         0,
-        5,
-        5,
+        6,
+        6,
         3,
         ("broker",),
         "txn_offset_commit_request",
@@ -546,8 +548,8 @@ API_SCHEMAS: dict[int, ApiSchema] = {
         42,
         "DeleteGroups",
         0,
-        2,
-        2,
+        3,
+        3,
         2,
         ("broker",),
         "delete_groups_request",
@@ -1065,8 +1067,8 @@ API_SCHEMAS: dict[int, ApiSchema] = {
         88,
         "StreamsGroupHeartbeat",
         0,
-        0,
-        0,
+        1,
+        1,
         0,
         ("broker",),
         "streams_group_heartbeat_request",
@@ -1076,8 +1078,8 @@ API_SCHEMAS: dict[int, ApiSchema] = {
         89,
         "StreamsGroupDescribe",
         0,
-        0,
-        0,
+        1,
+        1,
         0,
         ("broker",),
         "streams_group_describe_request",
@@ -1115,5 +1117,30 @@ API_SCHEMAS: dict[int, ApiSchema] = {
         ("broker",),
         "delete_share_group_offsets_request",
         "delete_share_group_offsets_response",
+    ),
+    93: ApiSchema(
+        93,
+        "StreamsGroupTopologyDescriptionUpdate",
+        0,
+        0,
+        0,
+        0,
+        ("broker",),
+        "streams_group_topology_description_update_request",
+        "streams_group_topology_description_update_response",
+    ),
+    94: ApiSchema(
+        94,
+        "UnregisterController",
+        0,
+        0,
+        0,
+        0,
+        (
+            "broker",
+            "controller",
+        ),
+        "unregister_controller_request",
+        "unregister_controller_response",
     ),
 }

@@ -4,11 +4,14 @@ Behaviour: a request of any version is answered. An unknown version gets version
 UNSUPPORTED_VERSION and the supported versions of ApiVersions, so that the client can retry (KIP-511). The
 connection keeps the client's software name and version. Features come from a callback: the
 supported ranges of this program, and the finalized levels of the cluster's metadata with their epoch.
+A client that means another cluster or another node was misrouted, and must begin again at its bootstrap
+servers (KIP-1242). A listener without an `NodeIdentity`, that of controllers, does not check.
 
-Version notes: requests have the client's software from version 3 on, responses have features. Before
-version 4, features whose lowest level is 0 are left out, as older clients refuse a zero
-(KAFKA-17492). The response header always has version 0, as the client does not know yet what the node
-supports. Produce is advertised from version 0, but refused below version 3 (KAFKA-18659).
+Version notes: requests have the client's software from version 3 on, and the ids of the cluster and the node,
+both or neither, from version 5 on. Responses have features from version 3 on. Before version 4, features
+whose lowest level is 0 are left out, as older clients refuse a zero (KAFKA-17492). The response header always
+has version 0, as the client does not know yet what the node supports. Produce is advertised from version 0,
+but refused below version 3 (KAFKA-18659).
 
 Source: Kafka's ``ApiVersionManager``.
 """
@@ -46,6 +49,14 @@ class Features:
     """Metadata offset of which `finalized` are the levels; -1 is unknown."""
 
 
+@dataclass(frozen=True, slots=True)
+class NodeIdentity:
+    """The node that a listener's clients reach."""
+
+    cluster_id: str
+    node_id: int
+
+
 FeatureSource = Callable[[], Features]
 
 
@@ -65,7 +76,12 @@ ENTRY = ApiEntry(
 
 
 def serve(
-    header: Header, frame: memoryview, ctx: RequestContext, table: ApiTable, features: FeatureSource
+    header: Header,
+    frame: memoryview,
+    ctx: RequestContext,
+    table: ApiTable,
+    features: FeatureSource,
+    identity: NodeIdentity | None = None,
 ) -> tuple[ApiVersionsRequest | None, ApiVersionsResponse]:
     """The request and its response. The request is None where its version is not served here; its response
     then has version 0, which `ctx` says afterwards. Raises `MalformedError`."""
@@ -73,18 +89,23 @@ def serve(
         ctx.api_version = 0
         return None, unsupported_version()
     request: Any = decode_request(ENTRY, header, frame)
-    return request, answer(request, ctx, table, features())
+    return request, answer(request, ctx, table, features(), identity)
 
 
 def answer(
-    request: ApiVersionsRequest, ctx: RequestContext, table: ApiTable, features: Features
+    request: ApiVersionsRequest,
+    ctx: RequestContext,
+    table: ApiTable,
+    features: Features,
+    identity: NodeIdentity | None = None,
 ) -> ApiVersionsResponse:
     """The response to a version that is served here."""
-    if ctx.api_version >= 3 and not (
-        _SOFTWARE.fullmatch(request.client_software_name)
-        and _SOFTWARE.fullmatch(request.client_software_version)
-    ):
+    if not _is_valid(request, ctx.api_version):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    if identity is not None and request.cluster_id is not None:
+        meant = NodeIdentity(request.cluster_id, request.node_id)
+        if meant != identity:
+            return ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
     return ApiVersionsResponse(
         api_keys=advertised(table),
         supported_features=_supported(features, ctx.api_version),
@@ -94,6 +115,15 @@ def answer(
             for name, level in sorted(features.finalized.items())
             if level > 0
         ],
+    )
+
+
+def _is_valid(request: ApiVersionsRequest, version: int) -> bool:
+    if (request.cluster_id is None) != (request.node_id == -1):
+        return False
+    return version < 3 or bool(
+        _SOFTWARE.fullmatch(request.client_software_name)
+        and _SOFTWARE.fullmatch(request.client_software_version)
     )
 
 

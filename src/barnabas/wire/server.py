@@ -71,6 +71,8 @@ class RequestServer:
         self.table = table
         self.limits = limits or ServerLimits()
         self.features = features
+        self.identity: api_versions.NodeIdentity | None = None
+        """The ids that clients must mean if they say whom they mean; None: any."""
         self.authenticator = authenticator
         self.authorize = authorize
         self.on_disconnect = on_disconnect

@@ -43,6 +43,7 @@ from tests.unit.broker.world import Answer, Cluster, code, values_of
 
 READ_COMMITTED = 1
 OFFSETS = "__consumer_offsets"
+UNKNOWN_ID = Uuid(b"unknown topic id")
 
 
 class Coordinator:
@@ -186,15 +187,17 @@ class Transactions:
         epoch: int = 0, generation: int = -1, member: str = "",
     ) -> str:  # fmt: skip
         part = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+        known = self.cluster.broker().image.topics_by_name.get(topic)
+        topic_id = UNKNOWN_ID if known is None else known.id
         request = TxnOffsetCommitRequest(
             transactional_id="app",
             group_id=group,
             producer_id=producer,
             producer_epoch=epoch,
-            topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=[part])],
+            topics=[TxnOffsetCommitRequestTopic(name=topic, topic_id=topic_id, partitions=[part])],
         )
         if version >= 3:
-            request.generation_id, request.member_id = generation, member
+            request.generation_id_or_member_epoch, request.member_id = generation, member
         response = self.cluster.ask(request, version=version)
         return code(response.topics[0].partitions[0].error_code)
 
@@ -423,7 +426,7 @@ class TestMarkers:
 
 
 class TestOffsets:
-    @pytest.mark.parametrize("version", range(6))
+    @pytest.mark.parametrize("version", range(7))
     def test_offsets_hold_once_the_transaction_is_committed(
         self, world: Transactions, version: int
     ) -> None:
@@ -435,6 +438,13 @@ class TestOffsets:
         assert world.offset(group, t, stable=True) == ("NONE", 5)
         question = world.coordinator.questions[0]
         assert question == ("app", 9, 0, ((OFFSETS, 0),), version >= 5, version >= 4)
+
+    def test_a_topic_that_does_not_exist_is_refused_by_name_or_id(
+        self, world: Transactions
+    ) -> None:
+        group = world.with_group("absent")
+        assert world.commit_offset(group, "absent", 5) == "UNKNOWN_TOPIC_OR_PARTITION"
+        assert world.commit_offset(group, "absent", 5, version=6) == "UNKNOWN_TOPIC_ID"
 
     def test_offsets_of_an_aborted_transaction_never_hold(self, world: Transactions) -> None:
         t, group = world.topic("aborted"), world.with_group("aborted")

@@ -19,6 +19,7 @@ from barnabas.ports import Ports
 from barnabas.record.batch import CRC_FROM, HEADER, HEADER_SIZE, BatchHeader
 from barnabas.types import Endpoint, TopicPartition, Uuid
 from barnabas.wire.api_table import ApiKey
+from barnabas.wire.api_versions import NodeIdentity
 from barnabas.wire.dispatch import ApiTable
 from barnabas.wire.error_responses import top_level_error
 from barnabas.wire.errors import ErrorCode
@@ -108,6 +109,7 @@ class FakeCluster:
         ports: Ports | None = None,
         *,
         tells_epochs: bool = True,
+        cluster_id: str = "c",
     ) -> None:
         """`ports` is the world they live in, by default one in memory; there, with another
         world, endpoints are loopback's."""
@@ -116,6 +118,7 @@ class FakeCluster:
         self.endpoints = {n: Endpoint(f"broker{n}", 9092) for n in range(1, nodes + 1)}
         if ports is not None:
             self.endpoints = dict.fromkeys(self.endpoints, Endpoint("127.0.0.1", 0))
+        self.cluster_id = cluster_id
         self.topic_id = Uuid(b"t" * 16)
         self.partitions = {i: FakePartition(1 + i % nodes) for i in range(partitions)}
         self.tells_epochs = tells_epochs
@@ -168,6 +171,7 @@ class FakeCluster:
                 Api(key, request_class, top_level_error(response_class)), handle, node
             )
         server = RequestServer(self.ports, "PLAINTEXT", table)
+        server.identity = NodeIdentity(self.cluster_id, node)
         self.servers[node] = server
         listener = self.ports.network.listen(self.endpoints[node], server.accept)
         if self.ports is not self.world:
@@ -214,7 +218,7 @@ class FakeCluster:
             for n in self.servers
         ]
         return metadata_response.MetadataResponse(
-            brokers=brokers, cluster_id="c", controller_id=1, topics=topics
+            brokers=brokers, cluster_id=self.cluster_id, controller_id=1, topics=topics
         )
 
     def new_id(self, request: Any, ctx: RequestContext, node: int) -> Any:

@@ -67,7 +67,7 @@ def test_versions_are_negotiated_once_and_answers_come_in_order() -> None:
     assert [m.error_message for m in got[:3]] == ["a", "b", "c"]
     assert isinstance(got[3], ChannelError) and got[3].kind == "unsupported"
     assert server.requests == 4  # three and ApiVersions
-    assert channels.versions_of(HERE) == {10: (0, 6), 18: (0, 4)}
+    assert channels.versions_of(HERE) == {10: (0, 6), 18: (0, 5)}
     channels.send(HERE, ask("d"), got.append, version=2)
     world.run()
     assert got[4].error_message == "d"
@@ -218,7 +218,7 @@ def test_produce_without_acknowledgement_is_done_when_sent() -> None:
     channels.send(HERE, ProduceRequest(acks=0, timeout_ms=1), got.append)
     world.run()
     assert got == [None] and seen == [1]
-    assert channels.versions_of(HERE) == {0: (0, 13), 18: (0, 4)}
+    assert channels.versions_of(HERE) == {0: (0, 13), 18: (0, 5)}
     channels.send(HERE, ProduceRequest(acks=0, timeout_ms=2), got.append)
     world.run()
     assert not server.connections  # all that a client without acknowledgements can get

@@ -50,14 +50,14 @@ class Group:
         self.topic_id: Uuid = self.world.topic("t")
         self.log = self.world.logs[0]
 
-    def commit(self, offset: int, producer: int = PRODUCER, **who: Any) -> str:
+    def commit(self, offset: int, producer: int = PRODUCER, version: int = 5, **who: Any) -> str:
         part = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
-        topic = TxnOffsetCommitRequestTopic(name="t", partitions=[part])
+        topic = TxnOffsetCommitRequestTopic(name="t", topic_id=self.topic_id, partitions=[part])
         request = TxnOffsetCommitRequest(group_id="g", topics=[topic], **who)
         writes = TransactionalWriter(producer, 0)
 
         def decide(machine: GroupMachine, at: Any) -> GroupOutcome:
-            return machine.commit_transactional_offsets(request, writes, {"t": self.topic_id}, at)
+            return machine.commit_transactional_offsets(request, writes, version, at)
 
         told: list[Any] = []
         self.world.groups.write("g", decide, told.append)
@@ -220,6 +220,12 @@ def test_a_deleted_group_s_pending_offsets_are_gone(group: Group) -> None:
     assert group.fetch() == -1
 
 
+def test_a_group_that_is_not_deleted_says_why(group: Group) -> None:
+    result = group.world.ask(DeleteGroupsRequest(groups_names=["absent"])).results[0]
+    assert ErrorCode(result.error_code) is ErrorCode.GROUP_ID_NOT_FOUND
+    assert result.error_message == "Group absent not found."
+
+
 def test_a_deleted_offset_is_no_longer_pending(group: Group) -> None:
     group.commit(5)
     part = OffsetDeleteRequestPartition(partition_index=0)
@@ -249,8 +255,10 @@ def test_pending_offsets_of_a_topic_s_namesake_stay(group: Group) -> None:
 
 
 def test_a_member_that_is_unknown_or_of_another_generation_is_refused(group: Group) -> None:
-    assert group.commit(5, generation_id=1, member_id="m") == "ILLEGAL_GENERATION"
+    member: dict[str, Any] = {"generation_id_or_member_epoch": 1, "member_id": "m"}
+    assert group.commit(5, **member) == "ILLEGAL_GENERATION"
+    assert group.commit(5, version=6, **member) == "GROUP_ID_NOT_FOUND"
     group.commit_plainly(1)
-    assert group.commit(5, generation_id=1, member_id="m") == "UNKNOWN_MEMBER_ID"
+    assert group.commit(5, **member) == "UNKNOWN_MEMBER_ID"
     group.end(True)
     assert group.fetch() == 1

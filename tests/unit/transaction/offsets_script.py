@@ -103,13 +103,17 @@ class OffsetCommands:
         request = commit.TxnOffsetCommitRequest(
             group_id=group,
             member_id=given.get("as", member),
-            generation_id=int(given.get("generation", generation)),
-            topics=[commit.TxnOffsetCommitRequestTopic(name=TOPIC, partitions=[part])],
+            generation_id_or_member_epoch=int(given.get("generation", generation)),
+            topics=[
+                commit.TxnOffsetCommitRequestTopic(
+                    name=TOPIC, topic_id=self.topic_id, partitions=[part]
+                )
+            ],
         )
         writer, told = TransactionalWriter(producer.producer_id, producer.epoch), list[Any]()
 
         def decide(machine: GroupMachine, at: Any) -> GroupOutcome:
-            return machine.commit_transactional_offsets(request, writer, {TOPIC: self.topic_id}, at)
+            return machine.commit_transactional_offsets(request, writer, 5, at)
 
         groups.groups.write(group, decide, told.append)
         groups.settle()

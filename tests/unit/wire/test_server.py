@@ -11,7 +11,7 @@ import pytest
 from barnabas import limits
 from barnabas.types import Endpoint
 from barnabas.wire.api_table import API_SCHEMAS, ApiKey
-from barnabas.wire.api_versions import Features
+from barnabas.wire.api_versions import Features, NodeIdentity
 from barnabas.wire.codec import decode, encode_bytes
 from barnabas.wire.connection import server_connection
 from barnabas.wire.connection.server_connection import READERS, ServerConnection, key_bytes
@@ -60,7 +60,11 @@ def frame(key: int, version: int, body: bytes, correlation: int = 7) -> bytes:
 
 
 def ask_versions(
-    version: int, software: str = "test", features: Features | None = None
+    version: int,
+    software: str = "test",
+    features: Features | None = None,
+    meant: tuple[str | None, int] = (None, -1),
+    identity: NodeIdentity | None = None,
 ) -> ApiVersionsResponse:
     world = World()
     table = ApiTable()
@@ -69,9 +73,11 @@ def ask_versions(
         api = Api(key, cls, lambda request, code, text: None)
         table.add_handler(api, lambda request, ctx, role: None, None)
     server = RequestServer(world, "P", table, features=lambda: features or Features())
+    server.identity = identity
     connection, stream = open_connection(server)
-    if 0 <= version <= 4:
+    if 0 <= version <= 5:
         request = ApiVersionsRequest(client_software_name=software, client_software_version="1.0")
+        request.cluster_id, request.node_id = meant
         if version < 3:
             request = ApiVersionsRequest()
         body = encode_bytes(request, version)
@@ -80,14 +86,14 @@ def ask_versions(
     feed(connection, frame(ApiKey.API_VERSIONS, version, body))
     (answer,) = stream.unsent
     assert answer[:8] == pack(">ii", len(answer) - 4, 7)
-    return decode(ApiVersionsResponse, version if 0 <= version <= 4 else 0, answer[8:])
+    return decode(ApiVersionsResponse, version if 0 <= version <= 5 else 0, answer[8:])
 
 
 def test_api_versions_tell_the_table_in_every_version() -> None:
-    for version in range(5):
+    for version in range(6):
         told = ask_versions(version)
         ranges = {k.api_key: (k.min_version, k.max_version) for k in told.api_keys}
-        assert ranges == {0: (0, 13), 1: (4, 18), 18: (0, 4)}
+        assert ranges == {0: (0, 13), 1: (4, 18), 18: (0, 5)}
 
 
 def test_an_unstable_version_is_served_only_where_it_is_asked_for() -> None:
@@ -103,16 +109,33 @@ def test_an_unstable_version_is_served_only_where_it_is_asked_for() -> None:
 
 
 def test_an_unknown_version_of_api_versions_gets_the_range() -> None:
-    for version in (5, 99, 32767, -1):
+    for version in (6, 99, 32767, -1):
         told = ask_versions(version)
         assert told.error_code == ErrorCode.UNSUPPORTED_VERSION
-        assert [(k.api_key, k.min_version, k.max_version) for k in told.api_keys] == [(18, 0, 4)]
+        assert [(k.api_key, k.min_version, k.max_version) for k in told.api_keys] == [(18, 0, 5)]
 
 
 def test_software_names_are_checked_when_they_arrive() -> None:
     assert ask_versions(3, "confluent-kafka-python.2").error_code == 0
     for name in ("", "-x", "x y", "x-", "ä"):
         assert ask_versions(3, name).error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_client_that_means_another_cluster_or_node_must_bootstrap_again() -> None:
+    here = NodeIdentity("c", 1)
+    for meant in ((None, -1), ("c", 1)):
+        assert ask_versions(5, meant=meant, identity=here).error_code == 0
+    for meant in (("d", 1), ("c", 2)):
+        code = ask_versions(5, meant=meant, identity=here).error_code
+        assert code == ErrorCode.REBOOTSTRAP_REQUIRED
+        assert ask_versions(5, meant=meant).error_code == 0  # controllers do not check
+        assert ask_versions(4, meant=meant, identity=here).error_code == 0
+
+
+def test_an_id_of_the_cluster_comes_with_one_of_the_node() -> None:
+    for meant in ((None, 1), ("c", -1)):
+        code = ask_versions(5, meant=meant).error_code
+        assert code == ErrorCode.INVALID_REQUEST
 
 
 def test_features_stand_from_version_3_and_zero_from_4() -> None:

@@ -7,9 +7,10 @@ belongs to the transaction. A member of an earlier generation, and one that the 
 refused (KIP-447).
 
 Version notes: 2 has leader epochs, 3 has member, instance and generation (KIP-447), from 4 on the producer
-knows TRANSACTION_ABORTABLE, from 5 on the request adds the partition to the transaction (KIP-890). Before 2
-the answer has COORDINATOR_NOT_AVAILABLE in place of COORDINATOR_LOAD_IN_PROGRESS, which is fatal to producers
-of that time.
+knows TRANSACTION_ABORTABLE, from 5 on the request adds the partition to the transaction (KIP-890). From 6 on
+topics go by id, and a member hears GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH (KIP-1319). Before 2 the answer
+has COORDINATOR_NOT_AVAILABLE in place of COORDINATOR_LOAD_IN_PROGRESS, which is fatal to producers of that
+time.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 LOADING_SINCE = 2
 ABORTABLE_SINCE = 4
 ADDS_SINCE = 5
+TOPIC_ID_VERSION = 6
 
 
 error_response = mirrored_error(TxnOffsetCommitRequest, TxnOffsetCommitResponse)
@@ -63,7 +65,8 @@ def handle(
 ) -> TxnOffsetCommitResponse | Parked:
     if not request.group_id:
         return error_response(request, ErrorCode.INVALID_GROUP_ID, "")
-    accepted, refused, ids = _split_existing(broker.image, request.topics)
+    by_id = ctx.api_version >= TOPIC_ID_VERSION
+    accepted, refused = _split_existing(broker.image, request.topics, by_id=by_id)
     if not accepted:
         return TxnOffsetCommitResponse(topics=refused)
     request.topics = accepted
@@ -93,7 +96,7 @@ def handle(
         producer = TransactionalWriter(request.producer_id, request.producer_epoch, proof)
 
         def decide(machine: GroupMachine, at: Instant) -> GroupOutcome:
-            return machine.commit_transactional_offsets(request, producer, ids, at)
+            return machine.commit_transactional_offsets(request, producer, ctx.api_version, at)
 
         broker.groups.write(request.group_id, decide, done)
 
@@ -124,33 +127,41 @@ def _verify_then(
 
 
 def _split_existing(
-    image: MetadataImage, topics: Sequence[TxnOffsetCommitRequestTopic]
-) -> tuple[list[TxnOffsetCommitRequestTopic], list[TxnOffsetCommitResponseTopic], dict[str, Uuid]]:
-    """Partitions that exist, answers for those that do not, and topic ids by name."""
+    image: MetadataImage, topics: Sequence[TxnOffsetCommitRequestTopic], *, by_id: bool
+) -> tuple[list[TxnOffsetCommitRequestTopic], list[TxnOffsetCommitResponseTopic]]:
+    """Partitions that exist, with the names and ids of their topics, and answers for those that do not."""
     accepted: list[TxnOffsetCommitRequestTopic] = []
     refused: list[TxnOffsetCommitResponseTopic] = []
-    ids: dict[str, Uuid] = {}
-    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     for topic in topics:
-        known = image.topics_by_name.get(topic.name)
+        known = (
+            image.topics_by_id.get(topic.topic_id)
+            if by_id
+            else image.topics_by_name.get(topic.name)
+        )
         if known is None:
-            refused.append(_refused(topic.name, topic.partitions, code))
+            code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            refused.append(_refused(topic, topic.partitions, code))
             continue
-        ids[topic.name] = known.id
+        topic.name, topic.topic_id = known.name, known.id
         good = [part for part in topic.partitions if known.has(part.partition_index)]
         missing = [part for part in topic.partitions if not known.has(part.partition_index)]
         if missing:
-            refused.append(_refused(topic.name, missing, code))
+            refused.append(_refused(topic, missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         if good:
-            accepted.append(TxnOffsetCommitRequestTopic(name=topic.name, partitions=good))
-    return accepted, refused, ids
+            accepted.append(
+                TxnOffsetCommitRequestTopic(name=known.name, topic_id=known.id, partitions=good)
+            )
+    return accepted, refused
 
 
 def _refused(
-    name: str, partitions: Sequence[TxnOffsetCommitRequestPartition], code: int
+    topic: TxnOffsetCommitRequestTopic,
+    partitions: Sequence[TxnOffsetCommitRequestPartition],
+    code: int,
 ) -> TxnOffsetCommitResponseTopic:
     return TxnOffsetCommitResponseTopic(
-        name=name,
+        name=topic.name,
+        topic_id=topic.topic_id,
         partitions=[
             TxnOffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code)
             for part in partitions
@@ -162,10 +173,10 @@ def _merged(
     first: Sequence[TxnOffsetCommitResponseTopic], second: Sequence[TxnOffsetCommitResponseTopic]
 ) -> list[TxnOffsetCommitResponseTopic]:
     """Both lists, each topic once."""
-    topics: dict[str, list[TxnOffsetCommitResponsePartition]] = {}
+    topics: dict[tuple[str, Uuid], list[TxnOffsetCommitResponsePartition]] = {}
     for topic in (*first, *second):
-        topics.setdefault(topic.name, []).extend(topic.partitions)
+        topics.setdefault((topic.name, topic.topic_id), []).extend(topic.partitions)
     return [
-        TxnOffsetCommitResponseTopic(name=name, partitions=partitions)
-        for name, partitions in topics.items()
+        TxnOffsetCommitResponseTopic(name=name, topic_id=topic_id, partitions=partitions)
+        for (name, topic_id), partitions in topics.items()
     ]

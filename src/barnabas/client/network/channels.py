@@ -76,6 +76,10 @@ class Channels:
         self._wakeup: Wakeup | None = None
         self._wakeup_at_ms = 0.0
         self._closed = False
+        self.meant: Callable[[Endpoint], tuple[str, int] | None] = lambda target: None
+        """The ids of the cluster and the node that a client means by an endpoint, or None."""
+        self.on_misrouted: Callable[[], None] = lambda: None
+        """Called where another node answers than was meant, before the requests concerned are done."""
 
     @property
     def security(self) -> ClientSecurity:
@@ -188,6 +192,7 @@ class Channels:
             newest=self._newest,
             on_versions=lambda ranges: self._versions.__setitem__(target, ranges),
             authentication=self._authentication(),
+            meant=self.meant(target),
         )
         self._connections[target, purpose] = connection
         self._dialer.connect(target, connection)
@@ -203,7 +208,7 @@ class Channels:
         target = connection.endpoint
         # A node that comes back may be another version of the program.
         self._versions.pop(target, None)
-        reported = []
+        reported = [self.on_misrouted] if error.kind == "misrouted" else []
         for watch in self._watches.get(target, ()):
             if error.kind == "refused" and watch.on_refused is not None:
                 reported.append(watch.on_refused)

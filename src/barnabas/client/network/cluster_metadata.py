@@ -2,7 +2,8 @@
 
 One refresh is under way at a time and serves all who wait. The view changes only as a whole per
 topic and never back to an older leader epoch of the same topic id (KIP-320, KIP-951). Bootstrap
-endpoints are tried in turn, and again when every known broker is gone (KIP-899) or one says so (KIP-1102).
+endpoints are tried in turn, and again when every known broker is gone (KIP-899), one says so (KIP-1102), or a
+broker's address has become another node's (KIP-1242).
 
 Source: Kafka's ``Metadata``.
 """
@@ -84,6 +85,15 @@ class ClusterMetadata:
         self._wanted: set[str] = set()
         self._wants_all = False
         self._refresh: TaskOutcome[None] | None = None
+        channels.meant, channels.on_misrouted = self._meant, self._begin_again
+
+    def _meant(self, endpoint: Endpoint) -> tuple[str, int] | None:
+        nodes = [node for node, at in self.brokers.items() if at == endpoint]
+        return None if self.cluster_id is None or len(nodes) != 1 else (self.cluster_id, nodes[0])
+
+    def _begin_again(self) -> None:
+        """Forget the brokers: only the bootstrap endpoints are asked until one has answered."""
+        self.brokers, self.cluster_id = {}, None
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -231,7 +241,7 @@ class ClusterMetadata:
                     self.avoid(endpoint)
                 else:
                     if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
-                        self.brokers = {}
+                        self._begin_again()
                         break
                     self._answered = endpoint
                     self._avoided.pop(endpoint, None)

@@ -47,10 +47,11 @@ from barnabas.wire.schema import Message
 
 class ChannelError(Exception):
     """A request that got no response. `kind` says why: refused, closed, timeout, unsupported,
-    malformed or authentication.
+    malformed, authentication or misrouted.
 
     refused: no process listens there, so the peer is gone and the request was never sent.
     authentication: the two sides did not agree who they are (TLS or SASL); never sent.
+    misrouted: the peer is of another cluster, or another node, than this client meant; never sent.
     unsupported: the peer does not serve a version that can carry the request, or none can; never sent.
     The others leave open whether the peer acted on it.
     """
@@ -73,7 +74,7 @@ _HEAD = Struct(">ihhih")
 _correlation_of = Struct(">i").unpack_from
 _ERROR = Struct(">h")
 _API_VERSIONS, _PRODUCE = int(ApiKey.API_VERSIONS), int(ApiKey.PRODUCE)
-API_VERSIONS_VERSION = 4
+API_VERSIONS_VERSION = 5
 API_VERSIONS_BYTES_KEPT = 4096
 """An answer to ApiVersions up to this size is read once. That of a node has some 600."""
 SOFTWARE_NAME = "barnabas"
@@ -151,10 +152,12 @@ class ClientConnection:
         on_versions: Callable[[VersionRanges], None] | None = None,
         max_frame_bytes: int = 512 * 1024 * 1024,
         authentication: Authentication | None = None,
+        meant: tuple[str, int] | None = None,
     ) -> None:
         """`defer` runs a callback after the present one, so that no answer comes from within
         `submit`. `versions` spares the negotiation; `on_versions` gets what it brought. `newest` is
-        the newest version to choose, by API key."""
+        the newest version to choose, by API key. `meant` is the cluster's and the node's id, where the
+        client knows whom it means."""
         raw = client_id.encode()
         self.endpoint = endpoint
         self.versions = versions
@@ -180,6 +183,7 @@ class ClientConnection:
         self._last: ApiSchema | None = None
         self._next_correlation_id = 0
         self._negotiating = False
+        self._meant = meant
         self._authentication = authentication
         """SASL before the first request, and again before a session ends."""
         self._authenticating = False
@@ -283,6 +287,8 @@ class ClientConnection:
         request = ApiVersionsRequest(
             client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION
         )
+        if self._meant is not None:
+            request.cluster_id, request.node_id = self._meant
         deadline = self._waiting[0].deadline_ms
         item = InFlight(request, self._on_api_versions, deadline, version)
         self._encode(item, parts)
@@ -299,6 +305,11 @@ class ClientConnection:
             self._negotiate(min(highest, API_VERSIONS_VERSION - 1), parts)
             if self._connection is not None:
                 self._connection.send(parts)
+            return
+        if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED and self._meant is not None:
+            cluster_id, node_id = self._meant
+            text = f"{self.endpoint} is not node {node_id} of cluster {cluster_id}"
+            self._end(ChannelError("misrouted", text))
             return
         if response.error_code != ErrorCode.NONE:
             self._end(ChannelError("unsupported", f"{self.endpoint} refused ApiVersions"))

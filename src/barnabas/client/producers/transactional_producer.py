@@ -20,7 +20,7 @@ from barnabas.client.client import GROUP, TRANSACTION, Client, raise_for
 from barnabas.client.feature_levels import describe_features
 from barnabas.client.network.channels import ChannelError
 from barnabas.client.network.tasks import TaskOutcome
-from barnabas.client.offsets import CommittedOffset, GroupIdentity
+from barnabas.client.offsets import CommittedOffset, GroupIdentity, learn_id, topics_of
 from barnabas.client.producers.producer import Producer
 from barnabas.client.producers.record_accumulator import ProducerSettings
 from barnabas.client.records import Delivery, ProducerRecord
@@ -334,6 +334,8 @@ class TransactionalProducer:
     async def _commit_offsets(
         self, offsets: Mapping[TopicPartition, CommittedOffset], who: GroupIdentity
     ) -> None:
+        client = self._client
+        await client.cluster.ensure(topics_of(offsets))
         topics = by_topic(
             (
                 tp.topic,
@@ -353,20 +355,28 @@ class TransactionalProducer:
                 group_id=who.group_id,
                 producer_id=self._producer_id,
                 producer_epoch=self._epoch,
-                generation_id=who.generation,
+                generation_id_or_member_epoch=who.generation,
                 member_id=who.member_id,
                 group_instance_id=who.instance_id,
                 topics=[
-                    TxnOffsetCommitRequestTopic(name=name, partitions=parts)
+                    TxnOffsetCommitRequestTopic(
+                        name=name, topic_id=client.cluster.topic_id(name), partitions=parts
+                    )
                     for name, parts in topics.items()
                 ],
             )
 
-        await self._client.ask_coordinator(
+        def check(response: Any) -> None:
+            codes = [part.error_code for topic in response.topics for part in topic.partitions]
+            for code in codes:
+                learn_id(client, code, list(topics))
+            _raise_worst(codes, "committing offsets in the transaction")
+
+        await client.ask_coordinator(
             GROUP,
             who.group_id,
             request,
-            _check_offsets,
+            check,
             at_most=None if self._transaction.implicit else OFFSETS_BEFORE_IMPLICIT,
         )
 
@@ -375,11 +385,6 @@ def _check_added(response: Any) -> None:
     results = response.results_by_topic_v3_and_below
     codes = [part.partition_error_code for topic in results for part in topic.results_by_partition]
     _raise_worst(codes, "adding partitions to the transaction")
-
-
-def _check_offsets(response: Any) -> None:
-    codes = [part.error_code for topic in response.topics for part in topic.partitions]
-    _raise_worst(codes, "committing offsets in the transaction")
 
 
 def _raise_worst(codes: list[int], what: str) -> None:

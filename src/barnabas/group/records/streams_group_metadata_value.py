@@ -22,3 +22,5 @@ class StreamsGroupMetadataValue(Message):
     last_assignment_configs: Sequence[LastAssignmentConfig] | None = array(
         LastAssignmentConfig, 0, nullable=0, tag=1, default=()
     )
+    stored_description_topology_epoch: int = int32(0, tag=2, default=-1)
+    failed_description_topology_epoch: int = int32(0, tag=3, default=-1)

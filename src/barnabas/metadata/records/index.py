@@ -46,4 +46,5 @@ RECORD_MODULES: dict[int, list[tuple[str, str]]] = {
     ],
     27: [("barnabas.metadata.records.register_controller_record", "RegisterControllerRecord")],
     28: [("barnabas.metadata.records.clear_elr_record", "ClearElrRecord")],
+    29: [("barnabas.metadata.records.unregister_controller_record", "UnregisterControllerRecord")],
 }

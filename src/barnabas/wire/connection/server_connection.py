@@ -85,6 +85,7 @@ class ConnectionOwner(Protocol):
     listener: str
     table: ApiTable
     features: api_versions.FeatureSource
+    identity: api_versions.NodeIdentity | None
     authenticator: Callable[[ServerConnection], Authenticator]
     authorize: Authorize
     meter: RequestMeter | None
@@ -345,7 +346,9 @@ class ServerConnection:
         server, header = self.server, parse_header(frame)
         if header.api_key == API_VERSIONS:
             ctx = self._peer.context(header)
-            asked, answer = api_versions.serve(header, frame, ctx, server.table, server.features)
+            asked, answer = api_versions.serve(
+                header, frame, ctx, server.table, server.features, server.identity
+            )
             if asked is not None:
                 self._peer.note_software(asked, ctx.api_version)
             server.requests += 1

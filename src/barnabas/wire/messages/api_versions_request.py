@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from barnabas.wire.schema import Message, string
+from barnabas.wire.schema import Message, int32, string
 
 
 class ApiVersionsRequest(Message):
-    VALID = (0, 4)
+    VALID = (0, 5)
     FLEXIBLE = 3
     API_KEY = 18
     client_software_name: str = string(3, default="", ignorable=True)
     client_software_version: str = string(3, default="", ignorable=True)
+    cluster_id: str | None = string(5, nullable=5, default=None, ignorable=True)
+    node_id: int = int32(5, default=-1, ignorable=True)

@@ -26,7 +26,7 @@ class FinalizedFeatureKey(Message):
 
 
 class ApiVersionsResponse(Message):
-    VALID = (0, 4)
+    VALID = (0, 5)
     FLEXIBLE = 3
     API_KEY = 18
     error_code: int = int16(0, default=0)

@@ -8,7 +8,7 @@ from barnabas.wire.schema import Message, array, string
 
 
 class DeleteGroupsRequest(Message):
-    VALID = (0, 2)
+    VALID = (0, 3)
     FLEXIBLE = 2
     API_KEY = 42
     groups_names: Sequence[str] = array(string, 0, default=())

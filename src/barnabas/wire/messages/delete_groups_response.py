@@ -10,10 +10,11 @@ from barnabas.wire.schema import Message, array, int16, int32, string
 class DeletableGroupResult(Message):
     group_id: str = string(0, default="")
     error_code: int = int16(0, default=0)
+    error_message: str | None = string(3, nullable=3, default=None, ignorable=True)
 
 
 class DeleteGroupsResponse(Message):
-    VALID = (0, 2)
+    VALID = (0, 3)
     FLEXIBLE = 2
     API_KEY = 42
     throttle_time_ms: int = int32(0, default=0)

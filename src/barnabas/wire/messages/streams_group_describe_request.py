@@ -8,8 +8,9 @@ from barnabas.wire.schema import Message, array, bool_, string
 
 
 class StreamsGroupDescribeRequest(Message):
-    VALID = (0, 0)
+    VALID = (0, 1)
     FLEXIBLE = 0
     API_KEY = 89
     group_ids: Sequence[str] = array(string, 0, default=())
     include_authorized_operations: bool = bool_(0, default=False)
+    include_topology_description: bool = bool_(1, default=False)

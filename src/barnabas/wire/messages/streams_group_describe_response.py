@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import Message, array, bool_, int16, int32, int64, string, struct, uint16
+from barnabas.wire.schema import (
+    Message,
+    array,
+    bool_,
+    int8,
+    int16,
+    int32,
+    int64,
+    string,
+    struct,
+    uint16,
+)
 
 
 class KeyValue(Message):
@@ -72,6 +83,38 @@ class Member(Message):
     is_classic: bool = bool_(0, default=False)
 
 
+class TopologyDescriptionNode(Message):
+    name: str = string(1, default="")
+    node_type: int = int8(1, default=0)
+    source_topics: Sequence[str] = array(string, 1, default=())
+    sink_topic: str | None = string(1, nullable=1, default=None)
+    stores: Sequence[str] = array(string, 1, default=())
+    successors: Sequence[str] = array(string, 1, default=())
+
+
+class TopologyDescriptionSubtopology(Message):
+    subtopology_id: str = string(1, default="")
+    nodes: Sequence[TopologyDescriptionNode] = array(TopologyDescriptionNode, 1, default=())
+
+
+class TopologyDescriptionGlobalStore(Message):
+    source: TopologyDescriptionNode = struct(
+        TopologyDescriptionNode, 1, default_factory=TopologyDescriptionNode
+    )
+    processor: TopologyDescriptionNode = struct(
+        TopologyDescriptionNode, 1, default_factory=TopologyDescriptionNode
+    )
+
+
+class TopologyDescription(Message):
+    subtopologies: Sequence[TopologyDescriptionSubtopology] = array(
+        TopologyDescriptionSubtopology, 1, default=()
+    )
+    global_stores: Sequence[TopologyDescriptionGlobalStore] = array(
+        TopologyDescriptionGlobalStore, 1, default=()
+    )
+
+
 class DescribedGroup(Message):
     error_code: int = int16(0, default=0)
     error_message: str | None = string(0, nullable=0, default=None)
@@ -82,10 +125,15 @@ class DescribedGroup(Message):
     topology: Topology | None = struct(Topology, 0, nullable=0, default=None)
     members: Sequence[Member] = array(Member, 0, default=())
     authorized_operations: int = int32(0, default=-2147483648)
+    topology_description: TopologyDescription | None = struct(
+        TopologyDescription, 1, nullable=1, default=None
+    )
+    topology_description_status: int = int8(1, default=0)
+    assignor_name: str | None = string(1, nullable=1, default=None, ignorable=True)
 
 
 class StreamsGroupDescribeResponse(Message):
-    VALID = (0, 0)
+    VALID = (0, 1)
     FLEXIBLE = 0
     API_KEY = 89
     throttle_time_ms: int = int32(0, default=0)

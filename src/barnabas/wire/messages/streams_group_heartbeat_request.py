@@ -57,7 +57,7 @@ class TaskOffset(Message):
 
 
 class StreamsGroupHeartbeatRequest(Message):
-    VALID = (0, 0)
+    VALID = (0, 1)
     FLEXIBLE = 0
     API_KEY = 88
     group_id: str = string(0, default="")

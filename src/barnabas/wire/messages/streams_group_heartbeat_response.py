@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import Message, array, int8, int16, int32, string, struct, uint16
+from barnabas.wire.schema import (
+    Message,
+    array,
+    bool_,
+    int8,
+    int16,
+    int32,
+    int64,
+    string,
+    struct,
+    uint16,
+)
 
 
 class Status(Message):
@@ -34,7 +45,7 @@ class EndpointToPartitions(Message):
 
 
 class StreamsGroupHeartbeatResponse(Message):
-    VALID = (0, 0)
+    VALID = (0, 1)
     FLEXIBLE = 0
     API_KEY = 88
     throttle_time_ms: int = int32(0, default=0)
@@ -43,12 +54,14 @@ class StreamsGroupHeartbeatResponse(Message):
     member_id: str = string(0, default="")
     member_epoch: int = int32(0, default=0)
     heartbeat_interval_ms: int = int32(0, default=0)
-    acceptable_recovery_lag: int = int32(0, default=0)
+    acceptable_recovery_lag_legacy: int = int32(0, 0, default=0)
     task_offset_interval_ms: int = int32(0, default=0)
+    acceptable_recovery_lag: int = int64(1, default=-1, ignorable=True)
     status: Sequence[Status] | None = array(Status, 0, nullable=0, default=())
     active_tasks: Sequence[TaskIds] | None = array(TaskIds, 0, nullable=0, default=None)
     standby_tasks: Sequence[TaskIds] | None = array(TaskIds, 0, nullable=0, default=None)
     warmup_tasks: Sequence[TaskIds] | None = array(TaskIds, 0, nullable=0, default=None)
+    topology_description_required: bool = bool_(1, default=False)
     endpoint_information_epoch: int = int32(0, default=0)
     partitions_by_user_endpoint: Sequence[EndpointToPartitions] | None = array(
         EndpointToPartitions, 0, nullable=0, default=None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import Message, array, int16, int32, int64, string
+from barnabas.types import ZERO_UUID, Uuid
+from barnabas.wire.schema import Message, array, int16, int32, int64, string, uuid
 
 
 class TxnOffsetCommitRequestPartition(Message):
@@ -15,21 +16,22 @@ class TxnOffsetCommitRequestPartition(Message):
 
 
 class TxnOffsetCommitRequestTopic(Message):
-    name: str = string(0, default="")
+    name: str = string(0, 5, default="", ignorable=True)
+    topic_id: Uuid = uuid(6, default=ZERO_UUID, ignorable=True)
     partitions: Sequence[TxnOffsetCommitRequestPartition] = array(
         TxnOffsetCommitRequestPartition, 0, default=()
     )
 
 
 class TxnOffsetCommitRequest(Message):
-    VALID = (0, 5)
+    VALID = (0, 6)
     FLEXIBLE = 3
     API_KEY = 28
     transactional_id: str = string(0, default="")
     group_id: str = string(0, default="")
     producer_id: int = int64(0, default=0)
     producer_epoch: int = int16(0, default=0)
-    generation_id: int = int32(3, default=-1)
+    generation_id_or_member_epoch: int = int32(3, default=-1)
     member_id: str = string(3, default="")
     group_instance_id: str | None = string(3, nullable=3, default=None)
     topics: Sequence[TxnOffsetCommitRequestTopic] = array(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.wire.schema import Message, array, int16, int32, string
+from barnabas.types import ZERO_UUID, Uuid
+from barnabas.wire.schema import Message, array, int16, int32, string, uuid
 
 
 class TxnOffsetCommitResponsePartition(Message):
@@ -13,14 +14,15 @@ class TxnOffsetCommitResponsePartition(Message):
 
 
 class TxnOffsetCommitResponseTopic(Message):
-    name: str = string(0, default="")
+    name: str = string(0, 5, default="", ignorable=True)
+    topic_id: Uuid = uuid(6, default=ZERO_UUID, ignorable=True)
     partitions: Sequence[TxnOffsetCommitResponsePartition] = array(
         TxnOffsetCommitResponsePartition, 0, default=()
     )
 
 
 class TxnOffsetCommitResponse(Message):
-    VALID = (0, 5)
+    VALID = (0, 6)
     FLEXIBLE = 3
     API_KEY = 28
     throttle_time_ms: int = int32(0, default=0)

@@ -51,7 +51,7 @@ from barnabas.security.quotas.client_quotas import ClientQuotas
 from barnabas.security.scram import ScramCredential
 from barnabas.security.scram_credentials import scram_credential
 from barnabas.types import Endpoint, NodeId, Uuid
-from barnabas.wire.api_versions import Features
+from barnabas.wire.api_versions import Features, NodeIdentity
 from barnabas.zookeeper.acl_store import AclStore
 from barnabas.zookeeper.broker.acl_requests import AclRequests
 from barnabas.zookeeper.broker.control_requests import ControlRequests, config_records
@@ -202,6 +202,7 @@ class ZookeeperNode:
     def _make(self, cluster_id: str) -> None:
         config, ports = self.config, self.ports
         identities = self._identify(cluster_id)
+        self.listeners.identify(NodeIdentity(cluster_id, int(config.node_id)))
         image = MetadataImage()
         image.replay_batch(
             [FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_LEVEL)], 0, 0
