@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import pytest
 from confluent_kafka.admin import AdminClient
 
-from barnabas.pipeline.jobs.job_failures import RunFailedError
-from barnabas.pipeline.jobs.job_file import load
-from barnabas.pipeline.jobs.job_run import JobRun
+from tests.spark.commands import Command
 from tests.spark.conftest import MakeTopic
 from tests.spark.topics import made_again, read, write
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 GOOD, BAD = [b'{"id": 1}', b'{ "id": 2, "more": [] }'], b"{broken"
 JOB = """
@@ -33,7 +27,7 @@ EARLIEST = 'startingOffsets = "earliest",'
 
 
 def test_typed_records_are_copied_replayed_and_mirrored_as_their_bytes(
-    spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+    command: Command, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
     source, dead = make_topic(1), make_topic(1)
     write(bootstrap, source, [*GOOD, BAD])
@@ -60,14 +54,14 @@ def test_typed_records_are_copied_replayed_and_mirrored_as_their_bytes(
             extra=extra.format(target=target),
         )
         file.write_text(text)
-        JobRun(load(str(file)), spark, lambda line: None).run(available_now=True)
+        command("run", str(file), "--available-now")
         found = read(bootstrap, target)
         assert [(each.key, each.value) for each in found] == [(each, each) for each in expected]
     assert [each.value for each in read(bootstrap, dead)] == [BAD]
 
 
 def test_a_job_of_few_columns_has_dead_letters_and_fails_with_a_sentence(
-    spark: SparkSession,
+    command: Command,
     bootstrap: str,
     admin: AdminClient,
     make_topic: MakeTopic,
@@ -86,11 +80,9 @@ def test_a_job_of_few_columns_has_dead_letters_and_fails_with_a_sentence(
     )
     file.write_text(text)
     write(bootstrap, source, [*GOOD, BAD])
-    JobRun(load(str(file)), spark, lambda line: None).run(available_now=True)
+    command("run", str(file), "--available-now")
     assert [each.value for each in read(bootstrap, dead)] == [BAD]
     made_again(admin, source)
     write(bootstrap, source, GOOD)
-    with pytest.raises(
-        RunFailedError, match=r"^job typed-pipeline failed in stage .*created again"
-    ):
-        JobRun(load(str(file)), spark, lambda line: None).run(available_now=True)
+    said = command("run", str(file), "--available-now", ends_with=1)
+    assert re.search(r"job typed-pipeline failed in stage .*created again", said), said
