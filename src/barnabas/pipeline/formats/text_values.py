@@ -16,7 +16,6 @@ top level, is refused by Arrow.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -28,11 +27,11 @@ import pyarrow.json as pajson
 
 from barnabas.pipeline.formats.decoding import Decoded, error_column, sentence_of
 from barnabas.pipeline.formats.framing import HEADER_BYTES, MAGIC
-from barnabas.record.json_kernels import mark_objects
+from barnabas.record.json_kernels import lay_lines, mark_objects
 
 BLOCK_BYTES_MIN = 1 << 16
 NOT_FRAMED = "the value has no schema id: no zero byte and 4 bytes at its begin"
-Parse = Callable[[bytes, int], pa.Table]
+Parse = Callable[[memoryview, int], pa.Table]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +90,8 @@ def decode_values(values: pa.Array, format_: ValueFormat) -> Decoded:
     if not len(format_.fields):
         return Decoded(pa.nulls(rows), error_column(errors, rows))
     struct = _struct_of(found, format_.fields)
+    if len(struct) == rows and len(tables) == 1:
+        return Decoded(struct, error_column(errors, rows))
     order = np.full(rows, -1, np.int64)
     if places:
         order[np.concatenate(places)] = np.arange(len(struct))
@@ -99,26 +100,23 @@ def decode_values(values: pa.Array, format_: ValueFormat) -> Decoded:
     return Decoded(data, error_column(errors, rows))
 
 
-def _lines_of(values: pa.Array, format_: ValueFormat) -> tuple[bytes, Any, Any]:
+def _lines_of(values: pa.Array, format_: ValueFormat) -> tuple[memoryview, Any, Any]:
     """Values end to end, each with a newline behind it and none in it; where each ends; and whether it
     can be given to Arrow's reader."""
     rows = len(values)
     starts = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + rows + 1]
-    source = np.frombuffer(values.buffers()[2] or b"", np.uint8)[starts[0] : starts[-1]].copy()
-    source[(source == 0x0A) | (source == 0x0D)] = 0x20
-    starts = starts - starts[0]
+    data = np.frombuffer(values.buffers()[2] or b"", np.uint8)
+    lines = np.empty(int(starts[-1] - starts[0]) + rows, np.uint8)
+    lay_lines(data, starts, lines)
+    bounds = (starts - starts[0]).astype(np.int64) + np.arange(rows + 1)
     fine = np.zeros(rows, np.uint8)
-    mark_objects(source, starts.astype(np.int32), fine, 1 if format_.name == "json" else 0)
-    target = np.full(len(source) + rows, 0x0A, np.uint8)
-    row_of = np.repeat(np.arange(rows), np.diff(starts))
-    target[np.arange(len(source)) + row_of] = source
-    ends = starts[1:].astype(np.int64) + np.arange(1, rows + 1)
-    return target.tobytes(), ends, fine.astype(bool) & np.asarray(values.is_valid())
+    mark_objects(lines, bounds, fine, 1 if format_.name == "json" else 0)
+    return lines.data, bounds[1:], fine.astype(bool) & np.asarray(values.is_valid())
 
 
 def _parse_lots(
     parse: Parse,
-    lines: bytes,
+    lines: memoryview,
     ends: Any,
     rows: Any,
     tables: list[pa.Table],
@@ -134,8 +132,8 @@ def _parse_lots(
         if int(lot[-1]) - int(lot[0]) + 1 == len(lot):
             text = lines[(int(ends[lot[0] - 1]) if lot[0] else 0) : int(ends[lot[-1]])]
         else:
-            text = b"".join(
-                lines[(int(ends[row - 1]) if row else 0) : int(ends[row])] for row in lot
+            text = memoryview(
+                b"".join(lines[(int(ends[row - 1]) if row else 0) : int(ends[row])] for row in lot)
             )
         try:
             table = parse(text, len(lot))
@@ -161,7 +159,7 @@ def _parser(format_: ValueFormat) -> Parse:
         return parse
     parse_finer = make(format_, finer)
 
-    def parse_either(text: bytes, rows: int) -> pa.Table:
+    def parse_either(text: memoryview, rows: int) -> pa.Table:
         try:
             return parse(text, rows)
         except pa.ArrowException as error:
@@ -188,10 +186,10 @@ def _json_parser(format_: ValueFormat, fields: pa.Schema) -> Parse:
     read_as = pa.schema([field.with_type(_json_type(field.type)) for field in fields])
     options = pajson.ParseOptions(explicit_schema=read_as, unexpected_field_behavior="ignore")
 
-    def parse(text: bytes, rows: int) -> pa.Table:
-        text.decode()  # Arrow does not look whether strings are UTF-8
+    def parse(text: memoryview, rows: int) -> pa.Table:
+        str(text, "utf-8")  # Arrow does not look whether strings are UTF-8
         reading = pajson.ReadOptions(use_threads=False, block_size=max(len(text), BLOCK_BYTES_MIN))
-        table = pajson.read_json(io.BytesIO(text), read_options=reading, parse_options=options)
+        table = pajson.read_json(pa.BufferReader(text), read_options=reading, parse_options=options)
         return _checked(table, format_.fields, rows)
 
     return parse
@@ -209,11 +207,11 @@ def _csv_parser(format_: ValueFormat, fields: pa.Schema) -> Parse:
         column_types=fields, strings_can_be_null=True, quoted_strings_can_be_null=False
     )
 
-    def parse(text: bytes, rows: int) -> pa.Table:
+    def parse(text: memoryview, rows: int) -> pa.Table:
         reading = pacsv.ReadOptions(
             use_threads=False, block_size=max(len(text) + 1, BLOCK_BYTES_MIN), column_names=names
         )
-        table = pacsv.read_csv(io.BytesIO(text), reading, parsing, converting)
+        table = pacsv.read_csv(pa.BufferReader(text), reading, parsing, converting)
         return _checked(table, format_.fields, rows)
 
     return parse
