@@ -126,7 +126,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
         answer = super()._invoke(timeout, request, xid)
         if isinstance(request, Connect):
-            # It is told before kazoo says CONNECTED: who hears that may read the time-out at once.
+            # kazoo reports CONNECTED after this: a listener may read the time-out at once.
             self.client.granted_ms = max(answer[0].time_out, 0)
         return answer
 
