@@ -1,8 +1,9 @@
 """Pytest fixtures for jobs: feed their topics, run their file, read their sinks.
 
 ``pytest_plugins = ["barnabas.pipeline.testing"]`` gives a test the fixture ``pipeline``. Behind it are a real
-cluster of one node on free ports and a local Spark session, one of each for the whole run. When a test ends, its
-topics are deleted and what its jobs have written is forgotten, so that two tests may run one job. Needs Java: a test without it is skipped.
+cluster of one node on free ports and a local Spark session, one of each for the whole run. When a test ends,
+its topics are deleted and what its jobs have written is forgotten, so that two tests may run one job. Needs
+Java: a test without it is skipped.
 
 >>> def test_flights_become_loud(pipeline):             # doctest: +SKIP
 ...     job = pipeline("jobs/loud_flights.toml")        # its ${KAFKA} and ${DATA} are the test's
