@@ -1,4 +1,4 @@
-"""Describes and updates feature levels; unregisters brokers.
+"""Describes and updates feature levels; unregisters brokers and controllers.
 
 Like `admin`: each function is a coroutine over `Client`, returns plain values and raises `KafkaError`.
 Source: KIP-584, KIP-778 (UpdateFeatures), KIP-631 (UnregisterBroker).
@@ -14,6 +14,7 @@ from barnabas.client.client import Client, raise_for
 from barnabas.metadata.features import METADATA_VERSION, metadata_version_name
 from barnabas.wire.messages.api_versions_request import ApiVersionsRequest
 from barnabas.wire.messages.unregister_broker_request import UnregisterBrokerRequest
+from barnabas.wire.messages.unregister_controller_request import UnregisterControllerRequest
 from barnabas.wire.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
@@ -78,6 +79,11 @@ async def update_features(
 async def unregister_broker(client: Client, broker_id: int) -> None:
     """Unregister a broker that will not return. Raises `KafkaError`."""
     await client.ask_any(lambda: UnregisterBrokerRequest(broker_id=broker_id), _check)
+
+
+async def unregister_controller(client: Client, controller_id: int) -> None:
+    """Unregister a controller that will not return. Raises `KafkaError`."""
+    await client.ask_any(lambda: UnregisterControllerRequest(controller_id=controller_id), _check)
 
 
 def _check(response: Any) -> None:

@@ -32,8 +32,9 @@ def bootstrap_records(
         if name not in known:
             raise ValueError(f"unknown feature {name}; known are {', '.join(sorted(known))}")
         low, high = known[name]
-        if level and name in levels.NOT_SERVED:
-            raise ValueError(f"{name} stays at 0: {levels.NOT_SERVED[name]} are not served")
+        lacking = levels.not_served(name, level)
+        if lacking:
+            raise ValueError(f"{name} stays at {levels.SERVED[name]}: {lacking} are not served")
         if not low <= level <= high:
             raise ValueError(f"{name} supports levels {low} to {high}, not {level}")
     metadata_version = wanted.pop(levels.METADATA_VERSION, metadata_version)
@@ -41,7 +42,7 @@ def bootstrap_records(
     for name in sorted(levels.FEATURES):
         if name != levels.KRAFT_VERSION:
             default = levels.default_level(name, metadata_version)
-            finalized[name] = wanted.get(name, 0 if name in levels.NOT_SERVED else default)
+            finalized[name] = wanted.get(name, min(default, levels.SERVED.get(name, default)))
     for name, level in finalized.items():
         problem = levels.missing_dependency(name, level, finalized)
         if problem:

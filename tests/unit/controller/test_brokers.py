@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from barnabas.limits import DecisionBounds
+from barnabas.metadata.features import LATEST_METADATA_VERSION
 from barnabas.types import DIRECTORY_LOST, DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED, Uuid
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
@@ -41,7 +42,7 @@ def registration(**changes: Any) -> BrokerRegistrationRequest:
         "incarnation_id": uuid(77),
         "listeners": [Listener(name="PLAINTEXT", host="h", port=1)],
         "features": [
-            Feature(name=n, min_supported_version=0, max_supported_version=30)
+            Feature(name=n, min_supported_version=0, max_supported_version=LATEST_METADATA_VERSION)
             for n in (
                 "metadata.version", "group.version", "transaction.version", "share.version",
                 "streams.version", "eligible.leader.replicas.version",
@@ -61,7 +62,7 @@ def registration(**changes: Any) -> BrokerRegistrationRequest:
         ({"features": [Feature(name="metadata.version", min_supported_version=1,
                                max_supported_version=29)]}, ErrorCode.UNSUPPORTED_VERSION),
         ({"features": [Feature(name="metadata.version", min_supported_version=1,
-                               max_supported_version=30)]}, ErrorCode.UNSUPPORTED_VERSION),
+                               max_supported_version=33)]}, ErrorCode.UNSUPPORTED_VERSION),
         ({"log_dirs": []}, ErrorCode.INVALID_REGISTRATION),
         ({"log_dirs": [uuid(170), uuid(170)]}, ErrorCode.INVALID_REGISTRATION),
         ({"log_dirs": [DIRECTORY_LOST]}, ErrorCode.INVALID_REGISTRATION),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from barnabas.metadata.bootstrap_records import bootstrap_records
-from barnabas.metadata.features import supported
+from barnabas.metadata.features import LATEST_METADATA_VERSION, supported
 from barnabas.metadata.records.feature_level_record import FeatureLevelRecord
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import alter_configs_request as legacy
@@ -451,8 +451,8 @@ def update(world: World, name: str, level: int, kind: int = 1, *, dry: bool = Fa
         ("metadata.version", 29, 1, "without setting the upgrade type"),
         ("metadata.version", 29, 2, "might delete metadata"),
         ("metadata.version", 29, 3, "Unsafe metadata downgrade"),
-        ("metadata.version", 31, 1, "only supports versions 7-30"),
-        ("metadata.version", 3, 2, "only supports versions 7-30"),
+        ("metadata.version", LATEST_METADATA_VERSION + 1, 1, "only supports versions 7-33"),
+        ("metadata.version", 3, 2, "only supports versions 7-33"),
     ],
 )
 def test_levels_that_may_not_be_set_are_refused(
@@ -663,7 +663,7 @@ def test_controllers_describe_themselves_on_their_listener() -> None:
             incarnation_id=uuid(1),
             listeners=[Listener(name="CONTROLLER", host="c", port=1)],
             features=[Feature(name="metadata.version", min_supported_version=7,
-                              max_supported_version=30)],
+                              max_supported_version=LATEST_METADATA_VERSION)],
         )
     )  # fmt: skip
     assert not answer.error_code

@@ -9,7 +9,11 @@ import pytest
 
 from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.metadata.bootstrap_records import bootstrap_records, complete_bootstrap
-from barnabas.metadata.features import CONTROLLER_REGISTRATION_SINCE, METADATA_VERSION
+from barnabas.metadata.features import (
+    CONTROLLER_REGISTRATION_SINCE,
+    CONTROLLERS_LEAVE_SINCE,
+    METADATA_VERSION,
+)
 from barnabas.metadata.records.config_record import ConfigRecord
 from barnabas.types import Endpoint
 from barnabas.wire.errors import ErrorCode
@@ -20,6 +24,7 @@ from barnabas.wire.messages.describe_cluster_response import (
     DescribeClusterBroker,
     DescribeClusterResponse,
 )
+from barnabas.wire.messages.unregister_controller_request import UnregisterControllerRequest
 from barnabas.wire.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.unit.controller.harness import World, uuid
 
@@ -50,7 +55,7 @@ def test_the_active_controller_writes_its_own_registration_once() -> None:
     known = world.image.controllers[100]
     assert known.incarnation == world.controller.introduction.incarnation
     assert known.listeners["CONTROLLER"].endpoint == Endpoint("localhost", 9093)
-    assert known.features["metadata.version"].highest == 30
+    assert known.features["metadata.version"].highest == 33
     before = world.quorum.log_end_offset
     world.controller.on_leader_change(-1, 2)
     world.controller.on_leader_change(100, 3)
@@ -126,6 +131,40 @@ def test_another_controller_asks_until_it_is_registered() -> None:
     assert standby.introduction.done
     standby.on_leader_change(100, 3)
     assert not sent.requests
+
+
+def test_a_controller_that_is_gone_is_unregistered_and_binds_no_level() -> None:
+    before = CONTROLLERS_LEAVE_SINCE - 1
+    world = World(bootstrap=bootstrap_records(metadata_version=before))
+    old = world.controller.introduction.request()
+    old.controller_id, old.incarnation_id = 101, uuid(101)
+    for feature in old.features:
+        if feature.name == METADATA_VERSION:
+            feature.max_supported_version = CONTROLLERS_LEAVE_SINCE
+    assert not world.ask(old).error_code
+    leave = UnregisterControllerRequest(controller_id=101)
+    assert ErrorCode(world.ask(leave).error_code) is ErrorCode.UNSUPPORTED_VERSION
+    assert not world.ask(raised_to(CONTROLLERS_LEAVE_SINCE)).error_code
+    for wrong, code in ((100, "INVALID_REQUEST"), (102, "CONTROLLER_ID_NOT_REGISTERED")):
+        answer = world.ask(UnregisterControllerRequest(controller_id=wrong))
+        assert ErrorCode(answer.error_code).name == code
+    assert 101 in world.image.controllers
+    assert not world.ask(leave).error_code
+    assert 101 not in world.image.controllers
+    assert ErrorCode(world.ask(leave).error_code) is ErrorCode.CONTROLLER_ID_NOT_REGISTERED
+
+
+def test_a_controller_that_was_taken_for_gone_registers_again() -> None:
+    sent, world, standby = another_controller()
+    _, request, done = sent.requests.pop()
+    done(world.ask(request))
+    standby.on_commit(world.quorum.batches)
+    assert standby.introduction.done
+    seen = len(world.quorum.batches)
+    assert not world.ask(UnregisterControllerRequest(controller_id=101)).error_code
+    standby.on_commit(world.quorum.batches[seen:])
+    world.advance(1)
+    assert [type(request) for _, request, _ in sent.requests] == [ControllerRegistrationRequest]
 
 
 def test_a_new_leader_is_asked_at_once_what_another_one_refused() -> None:

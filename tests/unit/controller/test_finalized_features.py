@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from barnabas.controller.active.finalized_features import FinalizedFeatures
+from barnabas.metadata.features import LATEST_METADATA_VERSION
 from barnabas.metadata.image.image import MetadataImage
 from tests.unit.controller.harness import World
 
@@ -46,5 +47,5 @@ def test_the_first_records_of_a_cluster_are_logged_by_its_controller() -> None:
     world = World()
     finalized = world.controller.finalized
     assert finalized.levels == world.image.features
-    assert finalized.levels["metadata.version"] == 30
+    assert finalized.levels["metadata.version"] == LATEST_METADATA_VERSION
     assert finalized.offset == world.controller.committed_offset

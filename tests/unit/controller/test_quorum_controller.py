@@ -45,7 +45,7 @@ CREATE = CreateTopicsRequest(
 
 def test_the_first_leader_commits_the_bootstrap_records_once() -> None:
     world = World()
-    assert world.image.features["metadata.version"] == 30
+    assert world.image.features["metadata.version"] == 33
     before = world.quorum.log_end_offset
     world.failover()
     assert world.quorum.log_end_offset == before

@@ -21,7 +21,7 @@ from barnabas.wire.messages.describe_acls_request import DescribeAclsRequest
 
 NAMES = ("a", "ab", "abc", "b", "*", "")
 PRINCIPALS = ("User:x", "User:y", "User:*")
-HOSTS = ("1.1.1.1", "2.2.2.2", "*")
+HOSTS = ("1.1.1.1", "2.2.2.2", "*", "1.0.0.0/8", "::/0")
 acls = st.builds(
     Acl,
     st.sampled_from((AclResourceType.TOPIC, AclResourceType.GROUP)),
@@ -61,7 +61,10 @@ def model(
     if not named:
         return None
     mine = [
-        acl for acl in named if acl.principal in (principal, "User:*") and acl.host in (host, "*")
+        acl
+        for acl in named
+        if acl.principal in (principal, "User:*")
+        and (acl.host in (host, "*") or (acl.host, host) == ("1.0.0.0/8", "1.1.1.1"))
     ]
     if any(
         a.permission_type == Permission.DENY and a.operation in (op, Operation.ALL) for a in mine

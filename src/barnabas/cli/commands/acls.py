@@ -40,7 +40,10 @@ _Allow = typer.Option(
 )
 _Deny = typer.Option([], "--deny-principal", metavar="PRINCIPAL", help="Who may not.")
 _AllowHost = typer.Option(
-    [], "--allow-host", metavar="ADDRESS", help="From where; '*' is anywhere."
+    [],
+    "--allow-host",
+    metavar="ADDRESS",
+    help="From where; '*' is anywhere, 10.0.0.0/8 a network.",
 )
 _DenyHost = typer.Option([], "--deny-host", metavar="ADDRESS", help="From where not.")
 _Operation = typer.Option(

@@ -24,7 +24,7 @@ from barnabas.cli.connection.connect import cluster as reach
 from barnabas.cli.connection.quorum_client import Controllers, QuorumClient, quorum_client
 from barnabas.cli.failure import Failure
 from barnabas.cli.plain_text import say
-from barnabas.client.feature_levels import unregister_broker
+from barnabas.client.feature_levels import unregister_broker, unregister_controller
 from barnabas.client.network.cluster_metadata import TopicMetadata
 from barnabas.client.network.connection import ChannelError
 from barnabas.host.client import Connected
@@ -183,6 +183,20 @@ def unregister(
     say(f"broker {broker} is not registered any more")
     if assigned:
         say(f"{assigned} partitions still have a replica assigned to it", err=True)
+
+
+@app.command("unregister-controller")
+def forget_controller(
+    controller: int = typer.Option(..., "--id", "-i", help="The controller that is gone for good."),
+    bootstrap: Bootstrap = None,
+    data: Data = None,
+) -> None:
+    """Have the cluster forget a controller that is gone. The feature levels it supported no longer bind the
+    cluster. A voter stays one until `barnabas quorum remove-controller`. A controller that runs registers
+    again."""
+    with reach(bootstrap, data) as connected:
+        connected.call(unregister_controller(connected.client, controller))
+    say(f"controller {controller} is not registered any more")
 
 
 def states_of(topics: Iterable[TopicMetadata]) -> dict[str, int]:

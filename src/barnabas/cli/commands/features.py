@@ -25,7 +25,7 @@ from barnabas.metadata.features import (
     FEATURES,
     KRAFT_VERSION,
     METADATA_VERSION,
-    NOT_SERVED,
+    SERVED,
     default_level,
     metadata_version_from_name,
 )
@@ -143,6 +143,9 @@ def changes(
         present = known[name].level if name in known else 0
         if level == present:
             return False
-        return all_of_them or ((level > present) is up and not (up and name in NOT_SERVED))
+        return all_of_them or (level > present) is up
 
-    return {name: level for name, level in given.items() if is_wanted(name, level)}
+    wanted = dict(given)
+    if up and not all_of_them:
+        wanted = {name: min(level, SERVED.get(name, level)) for name, level in given.items()}
+    return {name: level for name, level in wanted.items() if is_wanted(name, level)}

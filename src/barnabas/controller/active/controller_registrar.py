@@ -140,6 +140,8 @@ class ControllerRegistrar:
             return
         self._known = known
         if known is None:
+            if self._was_done:  # an operator took it for gone
+                self._controller.ports.wakeups.call_soon(self._claim)
             return
         if known.incarnation == self.incarnation:
             self._was_done = True

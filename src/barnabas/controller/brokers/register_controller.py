@@ -1,4 +1,7 @@
-"""Registers controllers: incarnation, endpoints, supported features (KIP-919)."""
+"""Registers controllers: incarnation, endpoints, supported features (KIP-919)
+
+Forgets those that are gone.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,11 @@ from barnabas.metadata.records.register_controller_record import (
     ControllerFeature,
     RegisterControllerRecord,
 )
+from barnabas.metadata.records.unregister_controller_record import UnregisterControllerRecord
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.controller_registration_request import ControllerRegistrationRequest
 from barnabas.wire.messages.controller_registration_response import ControllerRegistrationResponse
+from barnabas.wire.messages.unregister_controller_response import UnregisterControllerResponse
 
 
 def register_controller(
@@ -63,3 +68,30 @@ def register_controller(
     if known is not None and known.incarnation == request.incarnation_id:
         return Decision(response, reason=f"controller {request.controller_id} is registered")
     return Decision(response, [record], f"controller {request.controller_id} registers")
+
+
+def unregister_controller(
+    cluster: ControllerContext, controller_id: int
+) -> Decision[UnregisterControllerResponse]:
+    """Forget a controller that is gone, so that the levels it supported do not bind the cluster. Raises
+    UNSUPPORTED_VERSION, CONTROLLER_ID_NOT_REGISTERED, and INVALID_REQUEST for the active controller."""
+    image = cluster.image
+    if controller_id == cluster.node_id:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, "Controller cannot unregister itself while it is active."
+        )
+    if image.metadata_version < levels.CONTROLLERS_LEAVE_SINCE:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            "The current metadata.version"
+            f" {levels.metadata_version_name(image.metadata_version)} does not support controller"
+            " unregistration.",
+        )
+    if controller_id not in image.controllers:
+        raise KafkaError(
+            ErrorCode.CONTROLLER_ID_NOT_REGISTERED,
+            f"Controller ID {controller_id} is not currently registered.",
+        )
+    record = UnregisterControllerRecord(controller_id=controller_id)
+    response = UnregisterControllerResponse(error_message=None)
+    return Decision(response, [record], f"controller {controller_id} is unregistered")

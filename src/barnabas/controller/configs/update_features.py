@@ -156,8 +156,9 @@ def unsupported(cluster: ControllerContext, name: str, level: int) -> str | None
     own = levels.supported(cluster.image.features).get(name)
     if own is None:
         return f"Local controller {cluster.node_id} does not support this feature."
-    if level > own[1] and name in levels.NOT_SERVED:
-        return f"Local controller {cluster.node_id} does not serve {levels.NOT_SERVED[name]}."
+    lacking = levels.not_served(name, level)
+    if level > own[1] and lacking:
+        return f"Local controller {cluster.node_id} does not serve {lacking}."
     if not own[0] <= level <= own[1]:
         return f"Local controller {cluster.node_id} only supports versions {own[0]}-{own[1]}."
     for kind, nodes in (

@@ -34,6 +34,7 @@ from barnabas.controller.handlers import (
     list_partition_reassignments,
     renew_delegation_token,
     unregister_broker,
+    unregister_controller,
     update_features,
 )
 from barnabas.wire.dispatch import ApiTable
@@ -52,6 +53,7 @@ FORWARDED = cast(
         list_partition_reassignments,
         update_features,
         unregister_broker,
+        unregister_controller,
         create_acls,
         delete_acls,
         alter_user_scram_credentials,

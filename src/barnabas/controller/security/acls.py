@@ -13,6 +13,7 @@ from typing import cast
 
 from barnabas.controller.decision import Decision
 from barnabas.controller.decision_context import ControllerContext
+from barnabas.metadata.features import NETWORKS_IN_ACLS_SINCE, metadata_version_name
 from barnabas.metadata.records.access_control_entry_record import AccessControlEntryRecord
 from barnabas.metadata.records.remove_access_control_entry_record import (
     RemoveAccessControlEntryRecord,
@@ -28,6 +29,7 @@ from barnabas.security.authorization.acls import (
     acl_of,
     matches,
 )
+from barnabas.security.authorization.networks import is_network, network_of
 from barnabas.types import Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.create_acls_request import AclCreation, CreateAclsRequest
@@ -58,7 +60,7 @@ def create_acls(
         result = AclCreationResult(error_message=None)
         results.append(result)
         try:
-            acl = checked_acl(wanted)
+            acl = checked_acl(wanted, cluster.image.metadata_version)
         except KafkaError as error:
             result.error_code, result.error_message = error.code, error.message
             continue
@@ -86,8 +88,8 @@ def check_known(codes: Iterable[tuple[int, int, int, int]]) -> None:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "ACLs contain UNKNOWN elements")
 
 
-def checked_acl(wanted: AclCreation) -> Acl:
-    """The entry. Raises INVALID_REQUEST."""
+def checked_acl(wanted: AclCreation, metadata_version: int) -> Acl:
+    """The entry. Raises INVALID_REQUEST, and UNSUPPORTED_VERSION for a network at a level without them."""
     problem = ""
     if wanted.resource_type == AclResourceType.CLUSTER and wanted.resource_name != CLUSTER_NAME:
         problem = f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
@@ -110,6 +112,8 @@ def checked_acl(wanted: AclCreation) -> Acl:
         )
     if problem:
         raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
+    if is_network(wanted.host):
+        _check_network(wanted.host, metadata_version)
     return Acl(
         wanted.resource_type,
         wanted.resource_name,
@@ -119,6 +123,19 @@ def checked_acl(wanted: AclCreation) -> Acl:
         wanted.operation,
         wanted.permission_type,
     )
+
+
+def _check_network(host: str, metadata_version: int) -> None:
+    if metadata_version < NETWORKS_IN_ACLS_SINCE:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            "CIDR-based ACL host patterns require metadata version"
+            f" {metadata_version_name(NETWORKS_IN_ACLS_SINCE)} or higher.",
+        )
+    try:
+        network_of(host)
+    except ValueError as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
 
 
 def delete_acls(

@@ -58,6 +58,7 @@ from barnabas.metadata.records.remove_user_scram_credential_record import (
 from barnabas.metadata.records.topic_record import TopicRecord
 from barnabas.metadata.records.unfence_broker_record import UnfenceBrokerRecord
 from barnabas.metadata.records.unregister_broker_record import UnregisterBrokerRecord
+from barnabas.metadata.records.unregister_controller_record import UnregisterControllerRecord
 from barnabas.metadata.records.user_scram_credential_record import UserScramCredentialRecord
 from barnabas.metadata.records.zk_migration_state_record import ZkMigrationStateRecord
 from barnabas.types import DIRECTORY_MIGRATING, Uuid
@@ -519,6 +520,15 @@ def _register_controller(image: MetadataImage, record: RegisterControllerRecord)
         image.changes.controllers[controller.id] = None
 
 
+def _unregister_controller(image: MetadataImage, record: UnregisterControllerRecord) -> None:
+    if record.controller_id not in image.controllers:
+        image.ignored += 1
+        return
+    _set(image, image.controllers, record.controller_id, ABSENT)
+    if image.changes is not None:
+        image.changes.controllers[record.controller_id] = None
+
+
 # -- values by name ----------------------------------------------------------------------------
 
 
@@ -667,6 +677,7 @@ REPLAY: dict[type[Any], Callable[[MetadataImage, Any], None]] = {
     UnfenceBrokerRecord: _unfence,
     BrokerRegistrationChangeRecord: _broker_change,
     RegisterControllerRecord: _register_controller,
+    UnregisterControllerRecord: _unregister_controller,
     ConfigRecord: _config,
     FeatureLevelRecord: _feature,
     ProducerIdsRecord: _producer_ids,

@@ -27,6 +27,7 @@ from barnabas.metadata.records.register_controller_record import RegisterControl
 from barnabas.metadata.records.remove_topic_record import RemoveTopicRecord
 from barnabas.metadata.records.topic_record import TopicRecord
 from barnabas.metadata.records.unregister_broker_record import UnregisterBrokerRecord
+from barnabas.metadata.records.unregister_controller_record import UnregisterControllerRecord
 from barnabas.metadata.views.metadata_tree import SECRET, is_secret
 from barnabas.types import Buffer, Uuid
 from barnabas.wire.schema import Message
@@ -188,6 +189,10 @@ def _register_controller(image: MetadataImage, record: RegisterControllerRecord)
     return "controller", str(record.controller_id), "registered"
 
 
+def _unregister_controller(image: MetadataImage, record: UnregisterControllerRecord) -> Described:
+    return "controller", str(record.controller_id), "unregistered"
+
+
 def _config(image: MetadataImage, record: ConfigRecord) -> Described:
     kind = {2: "topic", 4: "broker", 16: "client metrics", 32: "group"}.get(
         record.resource_type, str(record.resource_type)
@@ -211,6 +216,7 @@ _DESCRIBERS: dict[type[Message], Any] = {
     UnregisterBrokerRecord: _unregister,
     BrokerRegistrationChangeRecord: _broker_change,
     RegisterControllerRecord: _register_controller,
+    UnregisterControllerRecord: _unregister_controller,
     ConfigRecord: _config,
     FeatureLevelRecord: _feature,
 }

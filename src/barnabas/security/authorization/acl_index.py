@@ -20,6 +20,7 @@ from barnabas.security.authorization.acls import (
     Permission,
     acl_of,
 )
+from barnabas.security.authorization.networks import contains, is_network
 from barnabas.types import Uuid
 
 _IMPLIED_BY = {
@@ -149,7 +150,9 @@ class AclIndex:
 
 
 def _is_from(acl: Acl, principal: str, host: str) -> bool:
-    return acl.principal in (principal, WILDCARD_PRINCIPAL) and acl.host in (host, WILDCARD)
+    if acl.principal not in (principal, WILDCARD_PRINCIPAL):
+        return False
+    return acl.host in (host, WILDCARD) or (is_network(acl.host) and contains(acl.host, host))
 
 
 def _applies(acl: Acl, principal: str, host: str, operation: int) -> bool:

@@ -184,7 +184,7 @@ def _update_all(
 
 def _checked(wanted: AclCreation) -> Acl:
     """Raises INVALID_REQUEST, as Kafka 3.9."""
-    acl = checked_acl(wanted)
+    acl = checked_acl(wanted, metadata_version=0)  # Kafka 3.9 knows no networks
     if not _is_znode_name(acl.resource_name):
         why = f"ACL binding contains invalid resource name: {acl.resource_name}"
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Failed to create ACL: {why}")
