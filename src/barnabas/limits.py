@@ -27,6 +27,10 @@ CONNECTIONS_MAX = 20_000
 CONNECTIONS_OF_NODES = 128
 """Connections beyond `max.connections` that nodes of the cluster may have, on listeners that clients do not
 use. It is small, so that files still find a descriptor where the process may open only a thousand."""
+ARRAY_ELEMENTS_MAX = 1_000_000
+"""Elements of one array of a message, as in Apache Kafka."""
+TAGGED_FIELDS_MAX = 10_000
+"""Tagged fields of one structure of a message, as in Apache Kafka."""
 REQUEST_ELEMENTS_MAX = 1 << 18
 """Structures and strings in all arrays of one request together. An element may take two bytes on the wire,
 but takes a few hundred bytes of memory with its answer: 10 MB of them blocked a node for half a minute."""

@@ -17,8 +17,14 @@ from struct import Struct
 from struct import error as StructError
 from typing import Any, TypeVar
 
-from barnabas.limits import REPLICAS_ELEMENTS_MAX, REQUEST_ELEMENTS_MAX
+from barnabas.limits import (
+    ARRAY_ELEMENTS_MAX,
+    REPLICAS_ELEMENTS_MAX,
+    REQUEST_ELEMENTS_MAX,
+    TAGGED_FIELDS_MAX,
+)
 from barnabas.types import Buffer
+from barnabas.wire.array_layouts import SMALL_ARRAY, array_layout, small_layouts
 from barnabas.wire.schema import Field, Message
 from barnabas.wire.text import KEPT_AS_BYTES, java_text, kept_text
 
@@ -175,6 +181,8 @@ def write_uvarint(value: int, out: bytearray) -> None:
 
 def skip_tags(data: memoryview, position: int, count: int) -> int:
     """The position after `count` tagged fields that the schema does not define."""
+    if count > TAGGED_FIELDS_MAX:
+        raise too_many_tags(count)
     for _ in range(count):
         _, position = read_uvarint(data, position)
         size, position = read_uvarint(data, position)
@@ -190,6 +198,10 @@ def bad_length(what: str, size: int, left: int) -> MalformedError:
 
 def too_many(what: str) -> MalformedError:
     return MalformedError(f"with {what} there are more elements than a request may have")
+
+
+def too_many_tags(count: int) -> MalformedError:
+    return MalformedError(f"{count} tagged fields are more than {TAGGED_FIELDS_MAX}")
 
 
 def null_found(what: str) -> MalformedError:
@@ -222,8 +234,7 @@ _INT32 = Struct(">i")
 
 
 class _Source:
-    """Python source of a reader or writer for one version: its lines and the values that its names refer
-    to."""
+    """Python source of a reader or writer for one version: its lines, and what its names refer to."""
 
     def __init__(self, version: int, flexible: bool) -> None:
         self.version = version
@@ -233,6 +244,7 @@ class _Source:
             "uvarint": read_uvarint, "write_uvarint": write_uvarint, "skip_tags": skip_tags,
             "bad_length": bad_length, "null_found": null_found, "null_given": null_given,
             "not_in_version": not_in_version, "write_runs": write_runs, "too_many": too_many,
+            "too_many_tags": too_many_tags,
             "java_text": java_text, "kept_text": kept_text,
         }  # fmt: skip
 
@@ -282,8 +294,8 @@ class _ReaderSource(_Source):
     """Generates the source of a reader.
 
     A structure at nesting level k is the local variable ``o<k>`` of the source. Elements of arrays are
-    decoded inline, as a call per element would cost more than decoding a small one. The number of elements is
-    bounded in requests; in responses it is not, as they grow with the cluster.
+    decoded inline, as a call per element would cost more than decoding a small one. The number of elements of
+    an array is bounded, that of all arrays together in requests only: responses grow with the cluster.
     """
 
     bounded = False
@@ -374,7 +386,8 @@ class _ReaderSource(_Source):
         if field.array:
             self.read_length(field, depth, short=False)
             self.null_branch(field, depth, target, what)
-            self.add(depth + 1, f"if n > size - pos: raise bad_length({what}, n, size - pos)")
+            is_bad = f"n > size - pos or n > {ARRAY_ELEMENTS_MAX}"
+            self.add(depth + 1, f"if {is_bad}: raise bad_length({what}, n, size - pos)")
             self.read_elements(field, depth + 1, target, what, level)
         elif field.kind == "struct":
             assert field.struct is not None
@@ -430,8 +443,8 @@ class _ReaderSource(_Source):
             self.add(depth, f"{target} = {items}")
         elif field.kind in SCALARS and field.kind != "uuid":
             layout = Struct(">" + SCALARS[field.kind])
-            small = self.name("F", _small_layouts(SCALARS[field.kind], "unpack_from"))
-            layout_of = self.name("L", partial(_layout, SCALARS[field.kind]))
+            small = self.name("F", small_layouts(SCALARS[field.kind], "unpack_from"))
+            layout_of = self.name("L", partial(array_layout, SCALARS[field.kind]))
             self.add(depth, f"end = pos + n * {layout.size}")
             self.add(depth, f"if end > size: raise bad_length({what}, n, size - pos)")
             self.add(depth, f"if n < {SMALL_ARRAY}: {target} = list({small}[n](buf, pos))")
@@ -461,6 +474,7 @@ class _ReaderSource(_Source):
             self.add(depth + 1, "pos = skip_tags(buf, pos, n)")
             return
         stop = f"stop{level}"
+        self.add(depth + 1, f"if n > {TAGGED_FIELDS_MAX}: raise too_many_tags(n)")
         self.add(depth + 1, "for _ in range(n):")
         self.add(depth + 2, "tag = buf[pos]; pos += 1")
         self.add(depth + 2, "if tag > 127: tag, pos = uvarint(buf, pos - 1)")
@@ -636,8 +650,8 @@ class _WriterSource(_Source):
         elif field.kind == "uuid":
             self.add(depth, f"{out} += {self.name('J', b''.join)}({v})")
         elif field.kind in SCALARS:
-            small = self.name("A", _small_layouts(SCALARS[field.kind], "pack"))
-            layout_of = self.name("L", partial(_layout, SCALARS[field.kind]))
+            small = self.name("A", small_layouts(SCALARS[field.kind], "pack"))
+            layout_of = self.name("L", partial(array_layout, SCALARS[field.kind]))
             self.add(depth, f"if n < {SMALL_ARRAY}: {out} += {small}[n](*{v})")
             self.add(depth, f"else: {out} += {layout_of}(n).pack(*{v})")
         else:
@@ -684,17 +698,3 @@ def _uvarint(value: int) -> bytes:
     out = bytearray()
     write_uvarint(value, out)
     return bytes(out)
-
-
-SMALL_ARRAY = 33
-"""Struct layouts of arrays with fewer numbers than this are cached."""
-
-
-@cache
-def _small_layouts(code: str, method: str) -> list[Callable[..., Any]]:
-    """`method` of the struct layout of n elements, at index n."""
-    return [getattr(_layout(code, count), method) for count in range(SMALL_ARRAY)]
-
-
-def _layout(code: str, count: int) -> Struct:
-    return Struct(f">{count}{code}")

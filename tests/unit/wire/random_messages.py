@@ -18,7 +18,8 @@ BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 UNSIGNED = {"uint16": 16, "uint32": 32}
 OWN_TAGS = 10_000
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789-_.äß€😀"
-CODES = sorted(int(code) for code in ErrorCode)
+CODES = sorted(int(code) for code in ErrorCode if code <= 133)
+"""The codes that kio knows as well: those of Kafka 4.3."""
 
 
 def messages() -> Iterator[type[Message]]:
