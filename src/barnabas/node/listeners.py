@@ -18,14 +18,7 @@ from barnabas.ports import Listener, Ports
 from barnabas.security.certificate_watch import CertificateWatch
 from barnabas.security.listener_security import ListenerStages, listener_security
 from barnabas.security.quotas.connection_limits import ConnectionQuotas, connection_limits
-from barnabas.security.sasl_server import (
-    AUTHENTICATE_API,
-    HANDSHAKE_API,
-    Credentials,
-    Tokens,
-    refuse_authenticate,
-    refuse_handshake,
-)
+from barnabas.security.sasl_server import Credentials, Tokens
 from barnabas.security.scram import ScramCredential
 from barnabas.types import Endpoint
 from barnabas.wire.api_versions import Features, NodeIdentity
@@ -155,12 +148,6 @@ class Listeners:
 
     def tables(self, specs: Iterable[ListenerSpec]) -> list[ApiTable]:
         return [self.servers[spec.name].table for spec in specs]
-
-    def add_sasl(self, table: ApiTable) -> None:
-        """Serve SaslHandshake and SaslAuthenticate with handlers that refuse them, for connections that
-        need no authentication, or no more, as Kafka does."""
-        table.add_handler(HANDSHAKE_API, refuse_handshake, [])
-        table.add_handler(AUTHENTICATE_API, refuse_authenticate, None)
 
     def on_disconnect(self, callback: Callable[[int], None]) -> None:
         """Call `callback` with the id of each connection that ends."""

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from barnabas.broker import handlers as broker_handlers
 from barnabas.broker.broker import Broker
 from barnabas.broker.dynamic_config import valid_values
 from barnabas.broker.handlers import FORWARDED_KEYS
@@ -26,11 +25,11 @@ from barnabas.config.meta_properties import (
     read_owner,
 )
 from barnabas.config.node import NodeConfig
-from barnabas.controller import handlers as controller_handlers
 from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.metadata.features import KRAFT_VERSION, supported
 from barnabas.metadata.image.image import BROKER, CLUSTER_DEFAULT, MetadataImage
 from barnabas.metadata.storage_format import directories_of
+from barnabas.node.api_tables import serve_as_broker, serve_as_controller
 from barnabas.node.bootstrap import read_bootstrap
 from barnabas.node.controller_addition import ControllerAddition, MakesAddition
 from barnabas.node.cordoned_directories import CordonedDirectories
@@ -236,9 +235,7 @@ class Node:
         self.listeners.on_disconnect(controller.on_connection_closed)
         self.listeners.measure(config.controller_listeners, UnchargedMeter())
         for table in self.listeners.tables(config.controller_listeners):
-            controller_handlers.add_to(table, controller)
-            self.listeners.add_sasl(table)
-            raft_handlers.add_to(table, self.quorum)
+            serve_as_controller(table, controller, self.quorum)
             self._own_loggers.serve(table)
             guard(table, CONTROLLER_RULES, controller.authorizer)
         for module in raft_handlers.FORWARDED:
@@ -271,8 +268,7 @@ class Node:
         self.listeners.hold(config.broker_listeners)
         broker.on_ready = lambda: self.listeners.serve(config.broker_listeners)
         for table in self.listeners.tables(config.broker_listeners):
-            broker_handlers.add_to(table, broker)
-            self.listeners.add_sasl(table)
+            serve_as_broker(table, broker)
             self._own_loggers.serve(table)
             CordonedDirectories(config.node_id, config.log_dirs, broker.authorizer).serve(table)
             guard(table, BROKER_RULES, broker.authorizer, judged_elsewhere=FORWARDED_KEYS)

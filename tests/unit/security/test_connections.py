@@ -14,6 +14,7 @@ from barnabas.client.network.channels import ChannelError, Channels
 from barnabas.config.definition import ConfigError
 from barnabas.config.node import NodeConfig
 from barnabas.host.tls_contexts import HostSecrets
+from barnabas.node.api_tables import add_sasl
 from barnabas.node.dynamic_security import DynamicSecurity
 from barnabas.node.listeners import Listeners
 from barnabas.security.client_security import ClientSecurity, client_security
@@ -92,7 +93,7 @@ class Scene:
         self.dynamic = DynamicSecurity(self.world, config, self.listeners, {})
         self.server = self.listeners.servers["EXT"]
         self.server.table.add_handler(API, self._serve, None)
-        self.listeners.add_sasl(self.server.table)
+        add_sasl(self.server.table)
 
     def _serve(
         self, request: DescribeClusterRequest, ctx: RequestContext, role: object

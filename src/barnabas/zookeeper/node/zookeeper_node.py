@@ -36,6 +36,7 @@ from barnabas.controller.decision import Decision
 from barnabas.metadata.features import METADATA_VERSION
 from barnabas.metadata.image.image import TOPIC, MetadataImage
 from barnabas.metadata.records.feature_level_record import FeatureLevelRecord
+from barnabas.node.api_tables import add_sasl
 from barnabas.node.cordoned_directories import CordonedDirectories
 from barnabas.node.dynamic_security import DynamicSecurity
 from barnabas.node.listeners import Listeners
@@ -365,7 +366,7 @@ class ZookeeperNode:
             if self._enrolment is not None:
                 is_kraft, channel = self._enrolment.is_kraft, self._enrolment.channel
                 add_forwarding(table, broker, requests, self._gate, is_kraft, channel)
-            self.listeners.add_sasl(table)
+            add_sasl(table)
             own.serve(table)
             cordoned.serve(table)
             guard_with(table, broker.authorizer)
