@@ -1,5 +1,5 @@
 """A real replicated cluster for tests: node processes on loopback, to kill and to pause.
 
 :mod:`barnabas.testing.cluster` starts one; :mod:`barnabas.testing.plugin` is the pytest plugin with the
-fixture ``barnabas_cluster``.
+fixture ``kafka_cluster`` and its relatives.
 """

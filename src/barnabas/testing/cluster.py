@@ -4,7 +4,8 @@
 ...     client = SomeKafkaClient(cluster.bootstrap)
 ...     cluster.kill(cluster.node_ids[0])
 
-When the cluster stops, all processes that it started end. It always waits for a condition; the error of a
+When the cluster stops, all processes that it started end, and so they do when this process ends without
+stopping it, however it ends. It always waits for a condition; the error of a
 time-out says which one.
 """
 
@@ -27,6 +28,8 @@ from typing import Any, Self
 from barnabas.config.properties import parse_properties
 
 POLL_S = 0.02
+KILL_S = 15.0
+"""A killed process may still wait for a disk."""
 
 
 class ClusterError(Exception):
@@ -68,6 +71,13 @@ class Cluster:
         """Bytes that earlier runs in this directory left in up.log."""
         self._restarted: dict[int, subprocess.Popen[bytes]] = {}
 
+    @classmethod
+    def attached(cls, directory: Path, *, secure: bool = False) -> Self:
+        """A cluster that another process has started in `directory`. `stop` leaves it as it is."""
+        found = cls(directory=directory, secure=secure)
+        found.nodes = len(found.node_ids)
+        return found
+
     def __enter__(self) -> Self:
         self.start()
         return self
@@ -90,6 +100,9 @@ class Cluster:
     def _start(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         arguments = ["up", "--nodes", str(self.nodes), "--data", str(self.directory / "cluster")]
+        arguments.append("--end-with-input")  # a pipe of this process, which may be killed
+        if self._own_directory:
+            arguments += ["--remove-at-end", str(self.directory)]
         for key, value in self.settings.items():
             arguments += ["--set", f"{key}={value}"]
         if self.secure:
@@ -99,7 +112,10 @@ class Cluster:
         with open(self.directory / "up.log", "ab") as log:
             self._old_log_bytes = log.tell()
             self._up = subprocess.Popen(
-                [sys.executable, "-m", "barnabas", *arguments], stdout=log, stderr=log
+                [sys.executable, "-m", "barnabas", *arguments],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
             )
         self.wait_for(self._is_ready, "the cluster to take writes", self.start_timeout_s)
 
@@ -121,6 +137,8 @@ class Cluster:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+            if process.stdin is not None:
+                process.stdin.close()
         if self._own_directory:
             shutil.rmtree(self.directory, ignore_errors=True)
 
@@ -176,11 +194,9 @@ class Cluster:
     # -- faults ----------------------------------------------------------------------------------
 
     def kill(self, node_id: int) -> None:
-        """kill -9."""
+        """kill -9; the process has ended when this returns."""
         os.kill(self.pid(node_id), signal.SIGKILL)
-        restarted = self._restarted.get(node_id)
-        if restarted is not None:
-            restarted.wait()
+        self.wait_for(lambda: not self.is_alive(node_id), f"node {node_id} to end", KILL_S)
 
     def pause(self, node_id: int) -> None:
         """SIGSTOP: the process exists and answers nothing."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import select
+import shutil
 import signal
 import sys
+import tempfile
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +24,7 @@ from barnabas.cli.local.cluster_directory import ClusterDirectory, NodeFiles, bo
 from barnabas.cli.local.console_process import ConsoleProcess
 from barnabas.cli.local.coordination import Coordination, coordination_of
 from barnabas.cli.local.local_security import ADMIN
+from barnabas.cli.local.standard_input import watch_standard_input
 from barnabas.cli.local.supervisor import Supervisor
 from barnabas.cli.local.zookeeper_users import write_users
 from barnabas.config.meta_properties import (
@@ -42,6 +46,8 @@ if TYPE_CHECKING:
 ZOOKEEPER_MODE_NODES = 3
 """The nodes of a new cluster that ZooKeeper coordinates."""
 QUORUM_STATE = "__cluster_metadata-0/quorum-state"
+WRONG_USE = 2
+"""`connection.connect.USAGE`, which would load a client before the nodes have started."""
 PREDECESSOR_S = 6.0
 """How long the nodes of an ``up`` that was killed may take to end."""
 
@@ -50,7 +56,12 @@ def command(
     nodes: int | None = typer.Option(
         None, min=1, max=100, help="How many (default: those in DIR, or 1; with ZooKeeper 3)."
     ),
-    data: Path = typer.Option(..., help="The cluster's directory; made if missing."),
+    data: Path | None = typer.Option(None, help="The cluster's directory; made if missing."),
+    ephemeral: bool = typer.Option(
+        False,
+        "--ephemeral",
+        help="Keep data in a temporary directory, which is removed at the end; end with standard input, too.",
+    ),
     port: int | None = typer.Option(
         None,
         min=1,
@@ -89,33 +100,58 @@ def command(
     zookeeper_servers: int | None = typer.Option(
         None, min=1, max=7, help="How many ZooKeeper servers to start (default: 1)."
     ),
+    remove_at_end: Path | None = typer.Option(None, hidden=True),
+    end_with_input: bool = typer.Option(False, "--end-with-input", hidden=True),
 ) -> None:
     """Start a cluster on loopback; Ctrl-C or SIGTERM stops it cleanly.
 
     Prints `bootstrap: host:port,...` once the cluster takes writes. DIR/cluster.json says what runs.
     """
     settings = parse_settings(setting)
-    directory = ClusterDirectory(data)
-    directory.lock()
-    await_predecessors(directory)
-    dealt = [rack for rack in racks.split(",") if rack]
-    secure = secure or directory.security.is_there
-    chosen = coordination_of(
-        directory.path,
-        directory.zookeeper,
-        has_cluster=bool(directory.nodes()),
-        wanted=coordination,
-        ensemble=zookeeper,
-        servers=zookeeper_servers,
-        server=zookeeper_server,
-    )
-    if chosen.connect and nodes is None and not directory.nodes():
-        nodes = ZOOKEEPER_MODE_NODES
-    files = directory.lay_out(nodes, settings, port, dealt, secure=secure, zookeeper=chosen.connect)
-    check(files)
-    if not replace_lost and not chosen.connect:
-        check_no_voter_is_lost(files)
-    raise typer.Exit(LocalCluster(directory, files, restart, chosen, console).run())
+    with place_of(data, ephemeral=ephemeral, remove=remove_at_end) as place:
+        directory = ClusterDirectory(place)
+        directory.lock()
+        await_predecessors(directory)
+        dealt = [rack for rack in racks.split(",") if rack]
+        secure = secure or directory.security.is_there
+        chosen = coordination_of(
+            directory.path,
+            directory.zookeeper,
+            has_cluster=bool(directory.nodes()),
+            wanted=coordination,
+            ensemble=zookeeper,
+            servers=zookeeper_servers,
+            server=zookeeper_server,
+        )
+        if chosen.connect and nodes is None and not directory.nodes():
+            nodes = ZOOKEEPER_MODE_NODES
+        files = directory.lay_out(
+            nodes, settings, port, dealt, secure=secure, zookeeper=chosen.connect
+        )
+        check(files)
+        if not replace_lost and not chosen.connect:
+            check_no_voter_is_lost(files)
+        cluster = LocalCluster(directory, files, restart, chosen, console)
+        if ephemeral or end_with_input:
+            cluster.end_with_standard_input()
+        status = cluster.run()
+    raise typer.Exit(status)
+
+
+@contextmanager
+def place_of(data: Path | None, *, ephemeral: bool, remove: Path | None) -> Iterator[Path]:
+    """The cluster's directory. One that is ephemeral, and `remove`, are removed at the end."""
+    if data is None and not ephemeral:
+        raise Failure("--data DIR is missing; --ephemeral needs none", WRONG_USE)
+    if data is not None and ephemeral:
+        raise Failure("--ephemeral has a directory of its own: leave out --data", WRONG_USE)
+    if data is None:
+        data = remove = Path(tempfile.mkdtemp(prefix="barnabas-"))
+    try:
+        yield data
+    finally:
+        if remove is not None:
+            shutil.rmtree(remove, ignore_errors=True)
 
 
 class LocalCluster:
@@ -155,6 +191,9 @@ class LocalCluster:
         self._readiness: Readiness | None = None
         self._ready = False
         self._asked_to_stop = False
+
+    def end_with_standard_input(self) -> None:
+        watch_standard_input(self._loop, self._stop)
 
     def run(self) -> int:
         for number in end_signals():
