@@ -75,7 +75,9 @@ USES = ("src", "tests", "tools", "bench", "examples", "docs")
 KAFKAS_LISTS = ("src/barnabas/config/", "src/barnabas/wire/errors.py")
 """Kafka's configuration keys and error codes: whole, also where nothing reads one yet."""
 USED_SOON = {
-    "of_address": "the limit of connections per address is read by the quotas that enforce it"
+    "pytest_addoption": "pytest calls it by its name",
+    "pytest_unconfigure": "pytest calls it by its name",
+    "of_address": "the limit of connections per address is read by the quotas that enforce it",
 }
 
 BANNED_MODULES = {

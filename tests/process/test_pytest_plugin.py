@@ -60,7 +60,7 @@ def test_it_never_ends(kafka_cluster):
 
 
 class Project:
-    """Tests and options of somebody else, in a folder of their own."""
+    """Tests and options of another project, in a folder of their own."""
 
     def __init__(self, folder: Path, tests: str, *options: str) -> None:
         self.folder = folder

@@ -51,36 +51,48 @@ WRONG_USE = 2
 PREDECESSOR_S = 6.0
 """How long the nodes of an ``up`` that was killed may take to end."""
 
+EPHEMERAL = typer.Option(
+    False,
+    "--ephemeral",
+    help="Keep data in a temporary directory, which is removed at the end; end with standard input, too.",
+)
+PORT = typer.Option(
+    None,
+    min=1,
+    max=65535,
+    help="Where clients find node 1, with the other nodes at the next ports"
+    " (default: ports that are free, kept from start to start).",
+)
+SECURE = typer.Option(
+    False,
+    "--secure",
+    help="TLS, SASL and an authorizer on every node, with an authority, certificates and users for them;"
+    " DIR/client.properties is what clients need. A secure cluster stays so.",
+)
+REMOVE_AT_END = typer.Option(None, hidden=True)
+END_WITH_INPUT = typer.Option(False, "--end-with-input", hidden=True)
+ZOOKEEPER_SERVERS = typer.Option(
+    None, min=1, max=7, help="How many ZooKeeper servers to start (default: 1)."
+)
+ZOOKEEPER_SERVER = typer.Option(
+    "", metavar="apache|barnabas", help="Whose to start (default: Apache's if Java is there)."
+)
+
 
 def command(
     nodes: int | None = typer.Option(
         None, min=1, max=100, help="How many (default: those in DIR, or 1; with ZooKeeper 3)."
     ),
     data: Path | None = typer.Option(None, help="The cluster's directory; made if missing."),
-    ephemeral: bool = typer.Option(
-        False,
-        "--ephemeral",
-        help="Keep data in a temporary directory, which is removed at the end; end with standard input, too.",
-    ),
-    port: int | None = typer.Option(
-        None,
-        min=1,
-        max=65535,
-        help="Where clients find node 1, with the other nodes at the next ports"
-        " (default: ports that are free, kept from start to start).",
-    ),
+    ephemeral: bool = EPHEMERAL,
+    port: int | None = PORT,
     setting: list[str] = typer.Option(
         [], "--set", metavar="KEY=VALUE", help="A property for every node; may be repeated."
     ),
     racks: str = typer.Option(
         "", metavar="RACK,...", help="Racks of the nodes, dealt out in turn; sets broker.rack."
     ),
-    secure: bool = typer.Option(
-        False,
-        "--secure",
-        help="TLS, SASL and an authorizer on every node, with an authority, certificates and users for them;"
-        " DIR/client.properties is what clients need. A secure cluster stays so.",
-    ),
+    secure: bool = SECURE,
     restart: bool = typer.Option(False, help="Start a node again that died."),
     console: bool = typer.Option(
         False, "--console", help="Serve pages about it in a browser, too."
@@ -94,14 +106,10 @@ def command(
     zookeeper: str = typer.Option(
         "", metavar="HOST:PORT[/CHROOT]", help="The ZooKeeper ensemble to use (default: its own)."
     ),
-    zookeeper_server: str = typer.Option(
-        "", metavar="apache|barnabas", help="Whose to start (default: Apache's if Java is there)."
-    ),
-    zookeeper_servers: int | None = typer.Option(
-        None, min=1, max=7, help="How many ZooKeeper servers to start (default: 1)."
-    ),
-    remove_at_end: Path | None = typer.Option(None, hidden=True),
-    end_with_input: bool = typer.Option(False, "--end-with-input", hidden=True),
+    zookeeper_server: str = ZOOKEEPER_SERVER,
+    zookeeper_servers: int | None = ZOOKEEPER_SERVERS,
+    remove_at_end: Path | None = REMOVE_AT_END,
+    end_with_input: bool = END_WITH_INPUT,
 ) -> None:
     """Start a cluster on loopback; Ctrl-C or SIGTERM stops it cleanly.
 
