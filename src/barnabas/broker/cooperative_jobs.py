@@ -1,8 +1,9 @@
-"""Requests about thousands of partitions, handled in parts, a part per turn of the loop.
+"""Requests that are handled in steps: all of them at once, or a part per turn of the loop.
 
-A step appends to, or reads from, some ten partitions. A job runs as many steps as one turn allows and
-continues in later turns; other requests are served in between. Jobs do not wait for each other: each gets a
-part of every turn.
+A step appends to, or reads from, some ten partitions. A handler writes its steps once, as a generator that
+returns the answer. :meth:`CooperativeJobs.answer` takes all steps of a small request in the turn in which it
+arrives. A large one becomes a job: it runs as many steps as one turn allows and continues in later turns;
+other requests are served in between. Jobs do not wait for each other: each gets a part of every turn.
 
 A job continues after its connection has closed: as in Apache Kafka, a request that arrived complete takes
 effect. Only the broker's shutdown stops it.
@@ -10,17 +11,21 @@ effect. Only the broker's shutdown stops it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
+from typing import TypeVar
 
 from barnabas.limits import SLICE_MS
 from barnabas.ports import Ports
-from barnabas.wire.request import Working
+from barnabas.wire.request import Parked, Working
+from barnabas.wire.schema import Message
 
 STEPS_PER_TURN_MAX = 8
 """Steps of one job in one turn of the loop, even if they take no time."""
 
 OnError = Callable[[Exception], None]
+R = TypeVar("R")
+A = TypeVar("A", bound=Message | Parked | None)
 
 
 class CooperativeJobs:
@@ -31,6 +36,29 @@ class CooperativeJobs:
         self._steps_max = steps_max
         self._closed = False
         self.under_way = 0
+
+    def answer(
+        self,
+        steps: Generator[object, None, A],
+        *,
+        at_once: bool,
+        parked: Working | None = None,
+        on_error: OnError | None = None,
+    ) -> A | Working:
+        """The answer that `steps` return: now if they are taken `at_once`, else in `parked`. If a step of a
+        job raises, `on_error` gets the exception (None: `parked` fails). `steps` may return `parked` itself:
+        it is completed later.
+
+        `parked` is given as well where an earlier turn has returned it to the connection."""
+        if at_once:
+            answer = take_all(steps)
+            if parked is None:
+                return answer
+            _complete(parked, answer)
+            return parked
+        working = parked or Working()
+        self.run(_answering(steps, working), on_error or working.fail, working)
+        return working
 
     def run(
         self, steps: Iterator[object], on_error: OnError, request: Working | None = None
@@ -66,3 +94,26 @@ class CooperativeJobs:
             self.under_way -= 1
         finally:
             request.end_turn(now_ms())  # what it waits for from now on is no work
+
+
+def take_all(steps: Generator[object, None, R]) -> R:
+    """Take all steps in this turn of the loop. Returns what they return."""
+    try:
+        while True:
+            next(steps)
+    except StopIteration as end:
+        result: R = end.value
+        return result
+
+
+def _answering(steps: Generator[object, None, A], parked: Working) -> Iterator[object]:
+    """The steps of a job, and the answer behind them."""
+    answer = yield from steps
+    _complete(parked, answer)
+
+
+def _complete(parked: Working, answer: Message | Parked | None) -> None:
+    if not isinstance(answer, Parked):
+        parked.complete(answer)
+    if parked.holds:
+        parked.release()

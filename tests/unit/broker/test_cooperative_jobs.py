@@ -3,7 +3,7 @@ happens in between."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 
@@ -22,7 +22,7 @@ from barnabas.wire.messages.produce_request import (
     TopicProduceData,
 )
 from barnabas.wire.messages.produce_response import PartitionProduceResponse, ProduceResponse
-from barnabas.wire.request import RequestContext
+from barnabas.wire.request import RequestContext, Working
 from tests.unit.broker.fakes import Slow, advance, process
 from tests.unit.broker.world import Cluster
 
@@ -217,6 +217,20 @@ def fail(error: Exception) -> None:
     pytest.fail(repr(error))
 
 
+ANSWER = ProduceResponse()
+
+
+def answering(
+    count: int, answer: ProduceResponse | Working = ANSWER, *, fails: bool = False
+) -> Generator[None, None, ProduceResponse | Working]:
+    """`count` steps; the last one `fails`, or `answer` is behind it."""
+    for _ in range(count):
+        yield
+    if fails:
+        raise RuntimeError("a fault")
+    return answer
+
+
 class TestSlices:
     def test_a_turn_takes_as_many_steps_as_it_has_time_for(self) -> None:
         ports = process()
@@ -262,6 +276,52 @@ class TestSlices:
         slices.close()
         advance(ports, 10)
         assert seen == [0, 1]
+
+    def test_steps_that_are_taken_at_once_look_at_no_clock(self) -> None:
+        slices = CooperativeJobs(None)  # type: ignore[arg-type]
+        assert slices.answer(answering(20), at_once=True) is ANSWER
+        assert slices.under_way == 0
+
+    def test_an_error_of_a_step_that_is_taken_at_once_is_the_callers(self) -> None:
+        slices = CooperativeJobs(None)  # type: ignore[arg-type]
+        with pytest.raises(RuntimeError, match="a fault"):
+            slices.answer(answering(3, fails=True), at_once=True)
+
+    @pytest.mark.parametrize("at_once", [False, True])
+    def test_an_answer_completes_what_was_parked_in_an_earlier_turn(self, at_once: bool) -> None:
+        ports = process()
+        slices = CooperativeJobs(ports)
+        parked = Working(holds=False)
+        told: list[object] = []
+        parked.attach(told.append)
+        assert slices.answer(answering(1), at_once=at_once, parked=parked) is parked
+        assert told == [ANSWER]
+
+    def test_a_job_answers_after_its_last_step_and_lets_its_connection_continue(self) -> None:
+        ports = process()
+        slices = CooperativeJobs(ports, steps_max=2)
+        parked = slices.answer(answering(5), at_once=False)
+        assert isinstance(parked, Working) and parked.holds and not parked.done
+        told: list[object] = []
+        parked.attach(told.append)
+        advance(ports, 10)
+        assert told == [ANSWER] and not parked.holds
+
+    def test_a_job_that_returns_what_waits_lets_its_connection_continue(self) -> None:
+        parked = Working()
+        slices = CooperativeJobs(process())
+        assert slices.answer(answering(1, parked), at_once=False, parked=parked) is parked
+        assert not parked.done and not parked.holds
+
+    def test_a_job_that_fails_answers_with_its_error(self) -> None:
+        ports = process()
+        slices = CooperativeJobs(ports, steps_max=2)
+        parked = slices.answer(answering(5, fails=True), at_once=False)
+        assert isinstance(parked, Working)
+        told: list[Exception] = []
+        parked.watch(lambda: None, told.append)
+        advance(ports, 10)
+        assert [str(error) for error in told] == ["a fault"] and not parked.holds
 
     @staticmethod
     def steps(seen: list[int], count: int, first: int = 0) -> Iterator[None]:

@@ -12,6 +12,7 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from barnabas.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from barnabas.wire.messages.metadata_response import MetadataResponse
+from barnabas.wire.request import RequestContext
 from tests.unit.broker.world import Cluster
 
 pytestmark = pytest.mark.slow
@@ -48,12 +49,12 @@ def test_all_topics_are_described_in_parts(cluster: Cluster) -> None:
         assert [p.partition_index for p in topic.partitions] == list(range(SIZES[topic.name]))
 
 
-def test_few_topics_are_described_at_once(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_few_topics_are_described_at_once(cluster: Cluster) -> None:
     few = MetadataRequest(topics=[MetadataRequestTopic(name="a"), MetadataRequestTopic(name="x")])
-    monkeypatch.setattr(metadata, "_answer_in_slices", None)
-    assert sizes(cluster.ask(few)) == {"a": SIZES["a"]}
+    context = RequestContext(api_key=few.API_KEY, api_version=12)
+    answer = metadata.handle(few, context, cluster.broker())
+    assert isinstance(answer, MetadataResponse)
+    assert sizes(answer) == {"a": SIZES["a"]}
 
 
 def test_names_keep_the_order_in_which_they_were_asked(cluster: Cluster) -> None:

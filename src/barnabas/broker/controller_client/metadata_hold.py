@@ -42,7 +42,7 @@ SHOWN_MS = 9_000.0
 PROBED_MAX = 1_000
 """The partitions of a larger request whose leaders are probed."""
 
-Answer = Callable[[Working], None]
+Answer = Callable[[Working], object]
 Probe = Callable[[int, Callable[[bool], None]], None]
 """Finds out whether a broker's listener accepts connections: False where it refuses."""
 

@@ -9,6 +9,7 @@ Version notes: 1 adds the endpoint type, 2 fenced brokers.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from barnabas.broker.cluster_view import CLUSTER_OPERATIONS, NOT_ASKED, ClusterView
@@ -69,20 +70,19 @@ def handle(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
         ),
     )  # fmt: skip
-    return _with_metrics(response, broker) if request.include_metrics else response
+    if not request.include_metrics:
+        return response
+    steps = _add_metrics(response, broker)
+    return broker.slices.answer(steps, at_once=False, parked=Working(holds=False))
 
 
-def _with_metrics(response: DescribeClusterResponse, broker: DescribeClusterRole) -> Parked:
-    parked = Working(holds=False)
-
-    def answer(counted: Metrics) -> None:
-        response.metrics = [
-            ControllerMetric(name=name, value=value) for name, value in counted.items()
-        ]
-        parked.complete(response)
-
-    broker.slices.run(count_steps(broker, answer), parked.fail, parked)
-    return parked
+def _add_metrics(
+    response: DescribeClusterResponse, broker: DescribeClusterRole
+) -> Generator[None, None, DescribeClusterResponse]:
+    counted: Metrics = {}
+    yield from count_steps(broker, counted.update)
+    response.metrics = [ControllerMetric(name=name, value=counted[name]) for name in counted]
+    return response
 
 
 def _client_metrics(broker: DescribeClusterRole) -> list[PushedMetrics]:

@@ -11,7 +11,7 @@ ask what the cluster allows, 13 has an error of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 from barnabas.broker.cluster_view import (
@@ -60,22 +60,20 @@ API = Api(ApiKey.METADATA, MetadataRequest, error_response, "topic", "describe")
 
 def handle(
     request: MetadataRequest, ctx: RequestContext, broker: MetadataRole
-) -> MetadataResponse | Parked:
+) -> MetadataResponse | Parked | None:
     if 10 <= ctx.api_version < IDS_SINCE:
         _check_names(request)
     topics = list(_known_topics(request, ctx, broker.image))
     many = sum(map(len, topics)) > broker.ports.bounds.handlers.described_inline_max
-    answer = _answer_in_slices if many else _answer
-    waiting = broker.metadata_hold.park(
-        map(Led, topics), ctx.connected_at_ms, lambda parked: answer(parked, request, ctx, broker)
-    )
-    if waiting is not None:
-        return waiting
-    if not many:
-        return respond(request, ctx, broker)
-    parked = Working(holds=False)
-    answer(parked, request, ctx, broker)
-    return parked
+
+    def answer(parked: Working | None) -> MetadataResponse | Parked | None:
+        steps = _describe(request, ctx, broker, parked)
+        return broker.slices.answer(steps, at_once=not many, parked=parked)
+
+    held = broker.metadata_hold.park(map(Led, topics), ctx.connected_at_ms, answer)
+    if held is not None:
+        return held
+    return answer(Working(holds=False) if many else None)
 
 
 def _check_names(request: MetadataRequest) -> None:
@@ -85,28 +83,6 @@ def _check_names(request: MetadataRequest) -> None:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, f"before version {IDS_SINCE} topics have names"
             )
-
-
-def _answer(
-    parked: Working, request: MetadataRequest, ctx: RequestContext, broker: MetadataRole
-) -> None:
-    parked.complete(respond(request, ctx, broker))
-
-
-def _answer_in_slices(
-    parked: Working, request: MetadataRequest, ctx: RequestContext, broker: MetadataRole
-) -> None:
-    """A partition takes some 5 µs: others are served in between. Each topic is as it is in its turn."""
-    answering = _Answering(request, ctx, broker)
-
-    def steps() -> Iterator[None]:
-        for _ in answering.steps():
-            if parked.done:  # its connection is gone
-                return
-            yield
-        parked.complete(answering.response())
-
-    broker.slices.run(steps(), parked.fail, parked)
 
 
 def _known_topics(
@@ -125,18 +101,21 @@ def _known_topics(
             yield known
 
 
-def respond(
-    request: MetadataRequest, ctx: RequestContext, broker: MetadataRole
-) -> MetadataResponse:
-    """The answer by the present image."""
-    answering = _Answering(request, ctx, broker)
-    for _ in answering.steps():
-        pass
-    return answering.response()
+def _describe(
+    request: MetadataRequest, ctx: RequestContext, broker: MetadataRole, parked: Working | None
+) -> Generator[None, None, MetadataResponse | None]:
+    """Describe some partitions with each step; a partition takes some 5 µs. Each topic is as it is in its
+    turn. Returns no answer where the connection of `parked` has ended."""
+    description = _Description(request, ctx, broker)
+    for _ in description.steps():
+        if parked is not None and parked.done:
+            return None
+        yield
+    return description.response()
 
 
-class _Answering:
-    """One request: what was found out for it so far."""
+class _Description:
+    """The topics of one answer, as far as they are described."""
 
     def __init__(self, request: MetadataRequest, ctx: RequestContext, broker: MetadataRole) -> None:
         self._request = request

@@ -16,7 +16,7 @@ id instead of by name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -31,7 +31,7 @@ from barnabas.record.validate import InvalidRecordsError
 from barnabas.types import Records, Uuid
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
-from barnabas.wire.messages.produce_request import ProduceRequest, TopicProduceData
+from barnabas.wire.messages.produce_request import ProduceRequest
 from barnabas.wire.messages.produce_response import (
     BatchIndexAndErrorMessage,
     PartitionProduceResponse,
@@ -83,154 +83,100 @@ def handle(
     if request.acks not in (-1, 0, 1):
         return error_response(request, ErrorCode.INVALID_REQUIRED_ACKS, "")
     if request.transactional_id is None:
-        return _append_request(request, ctx, broker, None)
+        return _begin(request, ctx, broker, None)
     parked = Working()
     proofs = verify_produce(
         request,
         ctx.api_version,
         broker,
         lambda key, index: _find(broker, key, index, ctx),
-        lambda given: _append_in_slices(request, ctx, broker, given, parked),
+        lambda given: _begin(request, ctx, broker, given, parked),
     )
-    return parked if proofs is None else _append_request(request, ctx, broker, proofs)
+    return parked if proofs is None else _begin(request, ctx, broker, proofs)
 
 
-def _append_request(
-    request: ProduceRequest, ctx: RequestContext, broker: ProduceRole, proofs: Proofs | None
-) -> ProduceResponse | Parked | None:
-    """`proofs` is None where the request is of no transaction."""
-    topics = request.topic_data
-    most = broker.ports.bounds.handlers.appended_inline_max
-    if sum([len(topic.partition_data) for topic in topics]) > most:
-        parked = Working()
-        _append_in_slices(request, ctx, broker, proofs, parked)
-        return parked
-    response = ProduceResponse(responses=[])
-    waiting, refused = _append_all(topics, request.acks, ctx, broker, response, None, proofs)
-    return _outcome(request, ctx, broker, response, waiting, refused)
-
-
-def _append_in_slices(
+def _begin(
     request: ProduceRequest,
     ctx: RequestContext,
     broker: ProduceRole,
     proofs: Proofs | None,
-    parked: Working,
-) -> None:
-    """A thousand appends take 30 ms: others are served in between, but for this connection's next
-    requests, whose batches would overtake these."""
-
-    def steps() -> Iterator[None]:
-        response = ProduceResponse(responses=[])
-        waiting, refused = None, False
-        for topics in _parts(request.topic_data, broker.ports.bounds.handlers.appended_per_slice):
-            waiting, some = _append_all(
-                topics, request.acks, ctx, broker, response, waiting, proofs
-            )
-            if waiting is not None:
-                waiting.parked = parked
-            refused = refused or some
-            yield
-        response.responses = _joined(response.responses)
-        outcome = _outcome(request, ctx, broker, response, waiting, refused)
-        if not isinstance(outcome, Parked):
-            parked.complete(outcome)
-        parked.release()
-
-    broker.slices.run(steps(), parked.fail, parked)
-
-
-def _parts(topics: Iterable[TopicProduceData], most: int) -> Iterator[list[TopicProduceData]]:
-    """The same, `most` partitions at a time."""
-    for topic in topics:
-        partitions = list(topic.partition_data)
-        for at in range(0, len(partitions), most):
-            yield [
-                TopicProduceData(
-                    name=topic.name,
-                    topic_id=topic.topic_id,
-                    partition_data=partitions[at : at + most],
-                )
-            ]
-
-
-def _joined(responses: Iterable[TopicProduceResponse]) -> list[TopicProduceResponse]:
-    """One for each topic, of those that came of its parts."""
-    joined: dict[object, TopicProduceResponse] = {}
-    for part in responses:
-        whole = joined.setdefault((part.name, part.topic_id), part)
-        if whole is not part:
-            whole.partition_responses = [*whole.partition_responses, *part.partition_responses]
-    return list(joined.values())
+    parked: Working | None = None,
+) -> ProduceResponse | Parked | None:
+    """Append at once what is little. A thousand appends take 30 ms: others are served in between, but for
+    this connection's next requests, whose batches would overtake these. `proofs` is None where the request
+    is of no transaction; with `parked` it has waited for them."""
+    most = broker.ports.bounds.handlers.appended_inline_max
+    if parked is None and sum([len(topic.partition_data) for topic in request.topic_data]) > most:
+        parked = Working()
+    steps = _append_all(request, ctx, broker, proofs, parked)
+    return broker.slices.answer(steps, at_once=parked is None, parked=parked)
 
 
 def _append_all(
-    topics: Iterable[TopicProduceData],
-    acks: int,
-    ctx: RequestContext,
-    broker: ProduceRole,
-    response: ProduceResponse,
-    waiting: DelayedProduce | None,
-    proofs: Proofs | None,
-) -> tuple[DelayedProduce | None, bool]:
-    """Append, and add to `response` and to what is `waiting`: (what waits now, whether some partition is led
-    by another broker)."""
-    refused = False
-    for topic in topics:
-        answers: list[PartitionProduceResponse] = []
-        response.responses.append(  # type: ignore[attr-defined]
-            TopicProduceResponse(
-                name=topic.name, topic_id=topic.topic_id, partition_responses=answers
-            )
-        )
-        key = topic.topic_id if ctx.api_version >= IDS_SINCE else topic.name
-        for data in topic.partition_data:
-            try:
-                partition = _find(broker, key, data.index, ctx)
-                proof = None if proofs is None else proofs.get((key, data.index))
-                answer, reached = _append(
-                    partition, data.records, acks, ctx.api_version, proof, proofs is not None
-                )
-                answer.index = data.index
-            except KafkaError as error:
-                answer = _refused(data.index, error)
-                refused = refused or error.code in LEADERSHIP
-            else:
-                done = partition.high_watermark if acks == -1 else partition.flushed_end_offset
-                if acks and done < reached:
-                    if waiting is None:
-                        waiting = DelayedProduce(
-                            response,
-                            broker.deadlines,
-                            partial(broker.finish_produce, ctx.listener)
-                            if ctx.api_version >= LEADERS_SINCE
-                            else None,
-                        )
-                    waiting.add(partition, reached, answer, acks)
-            answers.append(answer)
-    return waiting, refused
-
-
-def _outcome(
     request: ProduceRequest,
     ctx: RequestContext,
     broker: ProduceRole,
-    response: ProduceResponse,
-    waiting: DelayedProduce | None,
-    refused: bool,
-) -> ProduceResponse | Parked | None:
-    """When all is appended: the answer, or what waits for it. Raises KafkaError where there can be none."""
-    if request.acks == 0:
-        _check_unanswered(response.responses)
+    proofs: Proofs | None,
+    parked: Working | None,
+) -> Generator[None, None, ProduceResponse | Parked | None]:
+    """Append to some partitions of a topic with each step. Returns the answer, or what waits for it. Raises
+    KafkaError where there can be none."""
+    acks, version = request.acks, ctx.api_version
+    per_step = broker.ports.bounds.handlers.appended_per_slice
+    responses: list[TopicProduceResponse] = []
+    response = ProduceResponse(responses=responses)
+    answers_of: dict[str | Uuid, list[PartitionProduceResponse]] = {}
+    waiting: DelayedProduce | None = None
+    refused = False  # whether some partition is led by another broker
+    for topic in request.topic_data:
+        key = topic.topic_id if version >= IDS_SINCE else topic.name
+        answers = answers_of.get(key)
+        if answers is None:  # a topic that is named twice has one answer, as in Kafka
+            answers = answers_of[key] = []
+            responses.append(
+                TopicProduceResponse(
+                    name=topic.name, topic_id=topic.topic_id, partition_responses=answers
+                )
+            )
+        for start in range(0, len(topic.partition_data), per_step):
+            for data in topic.partition_data[start : start + per_step]:
+                try:
+                    partition = _find(broker, key, data.index, ctx)
+                    proof = None if proofs is None else proofs.get((key, data.index))
+                    answer, reached = _append(
+                        partition, data.records, acks, version, proof, proofs is not None
+                    )
+                    answer.index = data.index
+                except KafkaError as error:
+                    answer = _refused(data.index, error)
+                    refused = refused or error.code in LEADERSHIP
+                else:
+                    done = partition.high_watermark if acks == -1 else partition.flushed_end_offset
+                    if acks and done < reached:
+                        if waiting is None:
+                            waiting = _delayed(response, ctx, broker, parked)
+                        waiting.add(partition, reached, answer, acks)
+                answers.append(answer)
+            yield
+    if acks == 0:
+        _check_unanswered(responses)
         return None
     if waiting is not None and waiting.remaining:
         deadline_ms = broker.ports.clock.now_ms() + max(request.timeout_ms, 0)
         return waiting.start(deadline_ms, failed=refused)
     # All that waited may have been settled, by another leadership, while the rest was appended.
     refused = refused or (waiting is not None and waiting.failed)
-    if refused and ctx.api_version >= LEADERS_SINCE:
+    if refused and version >= LEADERS_SINCE:
         add_produce_leaders(broker, response, ctx.listener)
     return response
+
+
+def _delayed(
+    response: ProduceResponse, ctx: RequestContext, broker: ProduceRole, parked: Working | None
+) -> DelayedProduce:
+    names_leaders = ctx.api_version >= LEADERS_SINCE
+    finish = partial(broker.finish_produce, ctx.listener) if names_leaders else None
+    return DelayedProduce(response, broker.deadlines, finish, parked or Parked())
 
 
 def _find(broker: ProduceRole, key: str | Uuid, index: int, ctx: RequestContext) -> Partition:

@@ -41,7 +41,11 @@ class DelayedProduce:
     )
 
     def __init__(
-        self, response: ProduceResponse, deadlines: Deadlines, finish: Finish | None
+        self,
+        response: ProduceResponse,
+        deadlines: Deadlines,
+        finish: Finish | None,
+        parked: Parked,
     ) -> None:
         """`finish` gets a response with an error before it goes out (to name new leaders)."""
         self.failed = False
@@ -49,7 +53,7 @@ class DelayedProduce:
         self._response = response
         self._deadlines = deadlines
         self._finish = finish
-        self.parked = Parked()
+        self.parked = parked
         self.slots: list[tuple[Partition, PartitionProduceResponse]] = []
         self.remaining = 0
         self.bucket = -1

@@ -119,7 +119,7 @@ def verify_produce(
     version: int,
     broker: TransactionalWriteRole,
     find: Callable[[str | Uuid, int], Partition],
-    proceed: Callable[[Proofs], None],
+    proceed: Callable[[Proofs], object],
 ) -> Proofs | None:
     """The proofs of the request's transactional batches, if no question is needed. Otherwise None, and
     `proceed` gets them when the coordinator has answered. Raises INVALID_PRODUCER_ID_MAPPING if the batches
