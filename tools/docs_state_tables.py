@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from barnabas.broker.fetch.delayed_fetch import FETCH_MOVES
 from barnabas.replication.follower import FOLLOWER_MOVES
 from barnabas.wire.connection.states import INTAKE_MOVES, STAGE_MOVES
 
@@ -30,6 +31,11 @@ def state_tables() -> str:
             "Intake of a listener's connection",
             "`wire/connection/states.py`: whether the next frame is served.",
             INTAKE_MOVES,
+        ),
+        (
+            "A fetch at the leader",
+            "`broker/fetch/delayed_fetch.py`; [the fetch path](fetch-path.md) has the diagram.",
+            FETCH_MOVES,
         ),
         (
             "A partition at the follower",

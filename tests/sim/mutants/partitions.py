@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from barnabas.broker.fetch import fetch_read, fetch_service
+from barnabas.broker.fetch import fetch_read, fetch_service, session_reader
 from barnabas.broker.fetch.fetch_sessions import FetchSessions
 from barnabas.broker.follower import fetcher
 from barnabas.broker.handlers import produce
@@ -147,6 +147,7 @@ def reads_past_the_high_watermark() -> list[Patch]:
     return [
         (fetch_read, "_read", reads_everything),
         (fetch_read, "has_more", _more_anywhere),
+        (session_reader, "has_more", _more_anywhere),
         (fetch_service, "has_more", _more_anywhere),
     ]
 

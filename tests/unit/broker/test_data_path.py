@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from barnabas.broker.fetch.fetch_service import DelayedFetch
+from barnabas.broker.fetch.delayed_fetch import DelayedFetch
 from barnabas.client.network.connection import ChannelError
 from barnabas.record.builder import build_batch
 from barnabas.record.compression import Codec
@@ -155,7 +155,7 @@ class TestFetch:
         name = topic(shared, "pressed")
         for _ in range(4):
             shared.produce([b"x" * 500], topic=name)
-        monkeypatch.setattr("barnabas.broker.fetch.fetch_service.UNSENT_BYTES_TOTAL", -1)
+        monkeypatch.setattr("barnabas.broker.fetch.session_reader.UNSENT_BYTES_TOTAL", -1)
         assert len(values_of(shared.fetch(topic=name))) == 1
 
     def test_epochs_are_checked(self, shared: Cluster) -> None:

@@ -3,7 +3,8 @@
 A fetch reads the dirty partitions of its session. If that gives too little it becomes the session's delayed
 fetch, and the next read pass follows when one of the partitions moves: at most once per turn of the loop, so
 that one response has all appends of a turn. Reads never block: if the bytes are not in memory, a background
-job reads the partition once, and another read pass follows. docs/fetch-path.md has the state diagram.
+job reads the partition once, and another read pass follows. `_serve` is the way of every request, small or
+large. docs/fetch-path.md has the state diagram, `FetchState` the states.
 
 Behaviour: Kafka's ReplicaManager.fetchMessages, DelayedFetch and FetchSession; KIP-227 (sessions),
 KIP-320 (epochs), KIP-392 (consumers may read from followers), KIP-903 (broker epochs).
@@ -16,26 +17,20 @@ Source: Kafka's ``DelayedFetch``.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
 from functools import partial
-from itertools import islice
 from typing import NamedTuple
 
-from barnabas.broker.cooperative_jobs import CooperativeJobs
+from barnabas.broker.cooperative_jobs import CooperativeJobs, take_all
 from barnabas.broker.deadlines import Deadlines
+from barnabas.broker.fetch.delayed_fetch import DelayedFetch, DelayedFetchAnswer, FetchState
 from barnabas.broker.fetch.fetch_read import (
-    FOLLOWERS_SERVE_SINCE,
-    NO_DIVERGENCE,
-    READ_COMMITTED,
     PendingRead,
     ReadPass,
     Session,
     Watched,
-    error_answer,
     has_more,
-    partition_answer,
-    redirect_answer,
     remember,
     response_of,
 )
@@ -43,37 +38,32 @@ from barnabas.broker.fetch.fetch_sessions import (
     FetchProgress,
     FetchSessions,
     Find,
-    note_first,
     parts_of,
 )
-from barnabas.broker.fetch.replica_selector import NO_REPLICA, RackAwareReplicaSelector
+from barnabas.broker.fetch.replica_selector import RackAwareReplicaSelector
+from barnabas.broker.fetch.session_reader import SessionReader
 from barnabas.broker.follower.replication_throttle import ReplicationThrottle
 from barnabas.broker.leader_hints import LEADERSHIP
 from barnabas.broker.partitions.partition import Partition
-from barnabas.limits import SLICE_MS, UNSENT_BYTES_TOTAL
+from barnabas.limits import SLICE_MS
 from barnabas.log.errors import CorruptLogError
-from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.ports import Ports, raise_soon
-from barnabas.replication.sessions import INITIAL_EPOCH, NO_SESSION, PartitionKey
+from barnabas.replication.sessions import NO_SESSION, PartitionKey
 from barnabas.security.authorization.topic_reader import TopicReader
 from barnabas.types import Buffer
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.fetch_request import FetchRequest
 from barnabas.wire.messages.fetch_response import FetchResponse, PartitionData
 from barnabas.wire.request import Parked, Working
-from barnabas.wire.schema import Message
 
 COLD_READ_QUEUES = 4
 """Per log directory."""
 RECHECK_MS = 5.0
 """A fetch with a larger min_bytes is read again this often at most."""
 LEADERS_SINCE = 16
-CONSUMER = -1
-"""The replica id of a consumer."""
 STORAGE_SINCE = 6
 """Older clients do not know KAFKA_STORAGE_ERROR, and would not try again."""
-READ_PASS_MS_MAX = 3.0
-"""An answer that covers `FetchBounds.timed_from` partitions covers no more after this."""
+DELAYED, ENDED = FetchState.DELAYED, FetchState.ENDED
 
 
 class FetchLimits(NamedTuple):
@@ -81,109 +71,6 @@ class FetchLimits(NamedTuple):
 
     response_bytes_max: int
     sessions_max: int
-
-
-class DelayedFetch:
-    """One fetch under way, and its conditions for every read pass."""
-
-    __slots__ = (
-        "bucket",
-        "busy",
-        "busy_with_request",
-        "cold_reads",
-        "committed",
-        "deadline_ms",
-        "leader_only",
-        "listener",
-        "max_bytes",
-        "min_bytes",
-        "parked",
-        "rack",
-        "reader",
-        "service",
-        "session",
-        "version",
-        "wait_ms",
-        "whole",
-    )
-
-    def __init__(
-        self,
-        service: FetchService,
-        session: Session,
-        request: FetchRequest,
-        version: int,
-        listener: str,
-        reader: TopicReader | None,
-    ) -> None:
-        self.service = service
-        self.reader = None if session.is_follower else reader
-        """Says which topics the consumer may read; None where it may read all."""
-        self.session = session
-        self.parked: Parked = DelayedFetchAnswer()
-        self.bucket = -1
-        self.deadline_ms = 0.0
-        self.cold_reads = 0
-        self.busy = False
-        """Work for it is under way; a read pass follows that."""
-        self.busy_with_request = False
-        """Its session does not have all yet that the request says."""
-        self.wait_ms = max(request.max_wait_ms, 0)
-        self.committed = request.isolation_level == READ_COMMITTED
-        """Return records only of transactions that have ended."""
-        self.leader_only = session.is_follower or version < FOLLOWERS_SERVE_SINCE
-        self.max_bytes = min(request.max_bytes, service.response_bytes_max)
-        self.min_bytes = min(request.min_bytes, self.max_bytes)
-        self.version = version
-        self.listener = listener
-        self.rack = "" if self.leader_only else request.rack_id
-        """The rack of a consumer that may read from followers."""
-        self.whole = session.id == NO_SESSION or request.session_epoch <= INITIAL_EPOCH
-        """A full fetch: its answer names every partition."""
-
-    def new_read_pass(self, *, whole: bool) -> ReadPass:
-        return ReadPass(
-            self.committed, whole, self.cold_reads >= self.service.bounds.cold_reads_max
-        )
-
-    def on_deadline(self) -> None:
-        self.service.on_deadline(self)
-
-    def __repr__(self) -> str:
-        return f"ParkedFetch({self.session}, min {self.min_bytes} bytes)"
-
-
-class DelayedFetchAnswer(Parked):
-    """The answer of a fetch that waits for records. Answers to later requests of its connection wait with it,
-    as in Kafka, so that ``fetch.min.bytes`` holds. For some seconds after a broker's death it is answered
-    when a later answer is ready: clients that ask for metadata and their coordinator on the same connection
-    get them at once.
-
-    Fetch and answer refer to each other only while the fetch waits. An answer that kept its fetch would keep
-    its records, megabytes each, until the next collection of reference cycles.
-    """
-
-    __slots__ = ("_fetch",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._fetch: DelayedFetch | None = None
-
-    def wait_with(self, fetch: DelayedFetch) -> None:
-        """`fetch` waits."""
-        self._fetch = fetch
-
-    def complete(self, response: Message | None) -> bool:
-        self._fetch = None
-        return super().complete(response)
-
-    def abandon(self) -> None:
-        self._fetch = None
-        super().abandon()
-
-    def hurry(self) -> None:
-        if self._fetch is not None and self._fetch.service.brokers_died():
-            self._fetch.on_deadline()
 
 
 class FetchService:
@@ -206,7 +93,6 @@ class FetchService:
         whether a broker has died within the last seconds."""
         self.brokers_died = brokers_died
         self._throttle = throttle
-        self._selector = selector
         self._ports = ports
         self.bounds = ports.bounds.fetch
         self._deadlines = deadlines
@@ -215,10 +101,20 @@ class FetchService:
         self._add_leaders = add_leaders
         self._sessions = FetchSessions(ports, find, limits.sessions_max, self._on_drop)
         self.sessions = self._sessions.cache
+        self._reader = SessionReader(ports, self._sessions, throttle, selector)
         self._woken: dict[Session, None] = {}
         self._check_is_due = False
         self._rechecks: dict[Session, None] = {}
         self._cold_reads = itertools.count()
+
+    def validate(self) -> None:
+        """Raises AssertionError where a collection has fetches in other states than it names. For tests and
+        the simulator, between two turns of the loop."""
+        self.sessions.validate()
+        for session in (*self.sessions.sessions(), *self._woken, *self._rechecks):
+            if session.delayed_fetch is not None:
+                session.delayed_fetch.validate()
+        assert self._check_is_due or not self._woken, "fetches are woken and not checked"
 
     # -- a request -------------------------------------------------------------------------------
 
@@ -228,62 +124,33 @@ class FetchService:
         version: int,
         listener: str = "",
         reader: TopicReader | None = None,
-    ) -> FetchResponse | Parked:
+    ) -> FetchResponse | Parked | None:
         """Answer, or park until there is enough to tell."""
-        sessions = self._sessions
-        session = sessions.begin(request, version)
+        session = self._sessions.begin(request, version)
         if isinstance(session, ErrorCode):
             return FetchResponse(error_code=session)
         self._complete_earlier(session)
         if reader is not None and session.access_version != reader.version:
             session.access_version = reader.version
             session.dirty.update(dict.fromkeys(session.partitions.values()))  # all are judged again
-        if sum([len(topic.partitions) for topic in request.topics]) > self.bounds.inline_max:
-            return self._apply_in_slices(session, request, version, listener, reader)
-        sessions.update(session, request.topics)
-        sessions.forget(session, request)
-        sessions.keep_or_close(session, request)
         fetch = DelayedFetch(self, session, request, version, listener, reader)
-        now_ms = self._ports.clock.now_ms()
-        if session.is_follower:
-            progress = FetchProgress(session, request.replica_state.replica_epoch, now_ms)
-            progress.add_named(request.topics)
-            progress.end()
-        read_pass = self._read_pass(fetch, whole=fetch.whole)
-        if self._is_complete(fetch, read_pass):
-            return self._response(fetch, read_pass)
-        return self._watch(fetch, now_ms + fetch.wait_ms, read_pass)
-
-    def _is_complete(self, fetch: DelayedFetch, read_pass: ReadPass) -> bool:
-        return not read_pass.cold and (
-            fetch.wait_ms == 0
-            or not fetch.session.partitions
-            or self._is_satisfied(fetch, read_pass)
-        )
-
-    # -- requests and answers of hundreds of partitions ---------------------------------------------
-
-    def _apply_in_slices(
-        self,
-        session: Session,
-        request: FetchRequest,
-        version: int,
-        listener: str,
-        reader: TopicReader | None,
-    ) -> Parked:
-        """Apply the partitions of a large request, a part per turn of the loop; then read."""
-        fetch = DelayedFetch(self, session, request, version, listener, reader)
-        parked = fetch.parked = Working(holds=False)
-        fetch.busy = fetch.busy_with_request = True
+        if sum([len(topic.partitions) for topic in request.topics]) <= self.bounds.inline_max:
+            return take_all(self._serve(fetch, request, None))
+        fetch.parked = parked = Working(holds=False)
         session.delayed_fetch = fetch
-        self._slices.run(self._request_steps(fetch, request), partial(self._fail, fetch), parked)
-        return parked
+        steps = self._serve(fetch, request, self.bounds.followed_per_slice)
+        on_error = partial(self._fail, fetch)
+        return self._slices.answer(steps, at_once=False, parked=parked, on_error=on_error)
 
-    def _request_steps(self, fetch: DelayedFetch, request: FetchRequest) -> Iterator[None]:
+    def _serve(
+        self, fetch: DelayedFetch, request: FetchRequest, per_step: int | None
+    ) -> Generator[None, None, FetchResponse | Parked | None]:
+        """Apply the request to its session, `per_step` partitions with each step, and read. Returns the
+        answer, or what waits for it; None where the fetch was given up between two steps."""
         session, sessions = fetch.session, self._sessions
-        for topics in parts_of(request.topics, self.bounds.followed_per_slice):
-            if session.delayed_fetch is not fetch:
-                return
+        for topics in parts_of(request.topics, per_step):
+            if fetch.state is ENDED:
+                return None
             sessions.update(session, topics)
             yield
         sessions.forget(session, request)
@@ -292,52 +159,30 @@ class FetchService:
         now_ms = self._ports.clock.now_ms()
         if session.is_follower:
             progress = FetchProgress(session, request.replica_state.replica_epoch, now_ms)
-            for topics in parts_of(request.topics, self.bounds.followed_per_slice):
-                if session.delayed_fetch is not fetch:
-                    return
+            for topics in parts_of(request.topics, per_step):
+                if fetch.state is ENDED:
+                    return None
                 progress.add_named(topics)
                 yield
             progress.end()
-        fetch.busy_with_request = False
-        read_pass = fetch.new_read_pass(whole=True) if fetch.whole else self._read_pass(fetch)
         if fetch.whole:
-            yield from self._read_pass_steps(fetch, read_pass)
-        if session.delayed_fetch is not fetch:
-            return
-        fetch.busy = False
-        if self._is_complete(fetch, read_pass):
-            self._unwatch(fetch)
-            fetch.parked.complete(self._response(fetch, read_pass))
-        else:
-            self._watch(fetch, now_ms + fetch.wait_ms, read_pass)
-
-    def _read_pass_steps(self, fetch: DelayedFetch, read_pass: ReadPass) -> Iterator[None]:
-        """Read all partitions, a part with each step, and add the answers to `read_pass`."""
-        dirty = iter(list(fetch.session.dirty))
-        while among := list(islice(dirty, self.bounds.read_per_slice)):
-            if fetch.session.delayed_fetch is not fetch:
-                return
-            self._read_pass(fetch, whole=True, among=among, after=read_pass)
-            yield
-
-    def _complete_in_slices(self, fetch: DelayedFetch) -> None:
-        """Its full answer is due: what had nothing to tell while it waited is named all the same."""
-
-        def steps() -> Iterator[None]:
-            session = fetch.session
-            session.dirty.update(dict.fromkeys(session.partitions.values()))
+            fetch.enter(FetchState.READING)
             read_pass = fetch.new_read_pass(whole=True)
-            yield from self._read_pass_steps(fetch, read_pass)
-            if session.delayed_fetch is not fetch:
-                return
-            fetch.busy = False
-            self._complete(fetch, read_pass)
-
-        fetch.busy = True
-        self._slices.run(steps(), partial(self._fail, fetch))
+            yield from self._reader.read_all(fetch, read_pass)
+        else:
+            read_pass = self._reader.read_news(fetch)
+        if fetch.state is ENDED:
+            return None
+        if read_pass.cold or not (
+            fetch.wait_ms == 0 or not session.partitions or self._is_satisfied(fetch, read_pass)
+        ):
+            return self._watch(fetch, now_ms + fetch.wait_ms, read_pass)
+        self._end(fetch)
+        return self._response(fetch, read_pass)
 
     def _fail(self, fetch: DelayedFetch, error: Exception) -> None:
-        self._unwatch(fetch)
+        if fetch.state is not ENDED:
+            self._end(fetch)
         self.sessions.remove(fetch.session.id)
         self._sessions.drop(fetch.session)  # its peer begins another
         if isinstance(fetch.parked, Working):
@@ -363,6 +208,7 @@ class FetchService:
         if read_pass.cold:
             self._read_cold(fetch, read_pass.cold)
         else:
+            fetch.enter(DELAYED)
             self._deadlines.add(fetch, deadline_ms)
         return fetch.parked
 
@@ -370,8 +216,7 @@ class FetchService:
         """A peer that asks again has given up its former request."""
         earlier = session.delayed_fetch
         if earlier is not None:
-            session.delayed_fetch = None
-            self._deadlines.remove(earlier)
+            self._end(earlier)
             earlier.parked.complete(FetchResponse(session_id=session.id))
 
     def _on_drop(self, session: Session) -> None:
@@ -379,88 +224,7 @@ class FetchService:
         self._woken.pop(session, None)
         self._rechecks.pop(session, None)
 
-    # -- looking ---------------------------------------------------------------------------------
-
-    def _read_pass(
-        self,
-        fetch: DelayedFetch,
-        *,
-        whole: bool = False,
-        among: Iterable[Watched] | None = None,
-        after: ReadPass | None = None,
-    ) -> ReadPass:
-        """Read the dirty partitions (or `among` these), within the byte bounds. What
-        is found is added to what was found `after` an earlier pass. One that is not `whole` ends when it
-        has found enough, or has lasted long enough."""
-        session = fetch.session
-        read_pass = fetch.new_read_pass(whole=whole) if after is None else after
-        answers, is_follower = read_pass.answers, session.is_follower
-        reader, left, bounds = fetch.reader, fetch.max_bytes, self.bounds
-        if not is_follower and self._ports.network.unsent_bytes > UNSENT_BYTES_TOTAL:
-            left = 0  # one batch
-        size, throttled = read_pass.size, read_pass.throttled
-        left -= size
-        throttle = self._throttle if is_follower else None
-        if throttle is not None and not throttle.limits_leader:
-            throttle = None
-        many = not whole and len(session.dirty) > bounds.timed_from
-        until_ms = self._ports.clock.now_ms() + READ_PASS_MS_MAX if many else 0.0
-        for watched in list(session.dirty) if among is None else among:
-            if many and len(answers) >= bounds.timed_from:
-                if len(answers) >= bounds.answered_max or self._ports.clock.now_ms() >= until_ms:
-                    read_pass.urgent = True  # the others come first next time
-                    break
-            try:
-                if reader is not None:
-                    reader.check(watched.key[0])
-                partition = watched.partition or self._sessions.bind(watched)
-                log = partition.readable_log(watched.leader_epoch, leader_only=fetch.leader_only)
-                room, first = left, size == 0
-                if is_follower:
-                    note_first(watched, partition)
-                if throttle is not None and throttle.holds_back(
-                    partition, session.follower_id, throttled
-                ):
-                    room, first = 0, False
-                data = redirect(self._selector, fetch, watched, partition, log) or partition_answer(
-                    read_pass, watched, partition, log, room, first
-                )
-                if room < watched.max_bytes and not (first or is_follower):
-                    found = data is not None and bool(data.records)
-                    read_pass.is_full = read_pass.is_full or (
-                        not found and has_more(session, watched)
-                    )
-            except KafkaError as error:
-                data = error_answer(watched, error)
-                read_pass.urgent = True
-            if data is None:
-                if not has_more(session, watched):
-                    session.dirty.pop(watched, None)
-                continue
-            if sent := len(data.records or ()):
-                size += sent
-                left -= sent
-                if throttle is not None and throttle.counts_as_sent(partition):
-                    throttled += sent
-                if fetch.min_bytes > 1 and log.is_behind(watched.fetch_offset, data.high_watermark):
-                    read_pass.urgent = True  # the rest is in another file: waiting does not add it
-            elif data.diverging_epoch is not NO_DIVERGENCE or self._brings_high_watermark(
-                watched, data
-            ):
-                read_pass.urgent = True
-            answers.append((watched, data))
-        read_pass.size, read_pass.throttled = size, throttled
-        return read_pass
-
-    def _brings_high_watermark(self, watched: Watched, data: PartitionData) -> bool:
-        """Whether an answer without records must not wait: it names a nearer replica, or brings a high
-        watermark to a follower that consumers read from."""
-        if self._selector is None:
-            return False
-        if data.preferred_read_replica != NO_REPLICA:
-            return True
-        is_follower = watched.session.is_follower
-        return is_follower and data.high_watermark > watched.sent_high_watermark
+    # -- the answer ------------------------------------------------------------------------------
 
     def _response(self, fetch: DelayedFetch, read_pass: ReadPass) -> FetchResponse:
         """The response, and what the session remembers of it."""
@@ -511,7 +275,7 @@ class FetchService:
         left = iter(woken)
         for session in left:
             fetch = session.delayed_fetch
-            if fetch is None or fetch.busy:
+            if fetch is None or fetch.state is not DELAYED:
                 continue
             if fetch.min_bytes > 1 and not session.is_follower:
                 self._recheck_later(session)
@@ -529,11 +293,12 @@ class FetchService:
     def _recheck(self) -> None:
         waiting, self._rechecks = self._rechecks, {}
         for session in waiting:
-            if session.delayed_fetch is not None and not session.delayed_fetch.busy:
-                self._try_complete(session.delayed_fetch, last=False)
+            fetch = session.delayed_fetch
+            if fetch is not None and fetch.state is DELAYED:
+                self._try_complete(fetch, last=False)
 
     def on_deadline(self, fetch: DelayedFetch) -> None:
-        if fetch.session.delayed_fetch is fetch and not fetch.busy:
+        if fetch.state is DELAYED:
             self._try_complete(fetch, last=True)
 
     def _try_complete(self, fetch: DelayedFetch, *, last: bool) -> None:
@@ -544,23 +309,32 @@ class FetchService:
 
     def _complete_if_satisfied(self, fetch: DelayedFetch, *, last: bool) -> None:
         if fetch.parked.done:  # its connection is gone
-            self._unwatch(fetch)
+            self._end(fetch)
             if fetch.session.id == NO_SESSION:
                 self._sessions.drop(fetch.session)
             return
-        read_pass = self._read_pass(fetch)
+        read_pass = self._reader.read_news(fetch)
         if not last and not read_pass.cold and not self._is_satisfied(fetch, read_pass):
             return
-        if fetch.whole and not read_pass.cold:
-            if len(fetch.session.partitions) > self.bounds.inline_max:
-                self._deadlines.remove(fetch)
-                self._complete_in_slices(fetch)
-                return
-            # What had nothing to tell while it waited is named all the same.
-            session = fetch.session
-            session.dirty.update(dict.fromkeys(session.partitions.values()))
-            read_pass = self._read_pass(fetch, whole=True)
-        self._complete(fetch, read_pass)
+        if read_pass.cold or not fetch.whole:
+            self._complete(fetch, read_pass)
+            return
+        self._deadlines.remove(fetch)
+        fetch.enter(FetchState.READING)
+        steps = self._complete_whole(fetch)
+        if len(fetch.session.partitions) <= self.bounds.inline_max:
+            take_all(steps)
+        else:
+            self._slices.run(steps, partial(self._fail, fetch))
+
+    def _complete_whole(self, fetch: DelayedFetch) -> Generator[None, None, None]:
+        """Its full answer is due: what had nothing to tell while it waited is named all the same."""
+        session = fetch.session
+        session.dirty.update(dict.fromkeys(session.partitions.values()))
+        read_pass = fetch.new_read_pass(whole=True)
+        yield from self._reader.read_all(fetch, read_pass)
+        if fetch.state is not ENDED:
+            self._complete(fetch, read_pass)
 
     def _complete(self, fetch: DelayedFetch, read_pass: ReadPass) -> None:
         """The answer, unless some of it has to be brought into memory first."""
@@ -568,17 +342,18 @@ class FetchService:
             self._deadlines.remove(fetch)
             self._read_cold(fetch, read_pass.cold)
         else:
-            self._unwatch(fetch)
+            self._end(fetch)
             fetch.parked.complete(self._response(fetch, read_pass))
 
-    def _unwatch(self, fetch: DelayedFetch) -> None:
+    def _end(self, fetch: DelayedFetch) -> None:
+        fetch.enter(ENDED)
         self._deadlines.remove(fetch)
         if fetch.session.delayed_fetch is fetch:
             fetch.session.delayed_fetch = None
 
     def _read_cold(self, fetch: DelayedFetch, cold: Iterable[PendingRead]) -> None:
         """Bring bytes into memory by reading them once where that may block."""
-        fetch.busy = True
+        fetch.enter(FetchState.READING_COLD)
         fetch.cold_reads += 1
         jobs: dict[str, list[Callable[[], Buffer]]] = {}
         for watched, size, up_to in cold:
@@ -601,10 +376,10 @@ class FetchService:
             left -= 1
             if left:
                 return
-            # The read pass that follows finds an error of the disk again, and reports it.
-            fetch.busy = False
-            if fetch.session.delayed_fetch is not fetch:
+            if fetch.state is ENDED:
                 return
+            # The read pass that follows finds an error of the disk again, and reports it.
+            fetch.enter(DELAYED)
             now_ms = self._ports.clock.now_ms()
             if fetch.deadline_ms > now_ms:
                 self._deadlines.add(fetch, fetch.deadline_ms)
@@ -613,17 +388,3 @@ class FetchService:
         lane = next(self._cold_reads) % COLD_READ_QUEUES
         for log_dir in log_dirs:
             self._ports.background.run(f"read {log_dir} {lane}", partial(read, log_dir), done)
-
-
-def redirect(
-    selector: RackAwareReplicaSelector | None,
-    fetch: DelayedFetch,
-    watched: Watched,
-    partition: Partition,
-    log: PartitionLog,
-) -> PartitionData | None:
-    """The answer that names a replica nearer to the consumer, if there is one."""
-    if selector is None or not fetch.rack or watched.session.follower_id != CONSUMER:
-        return None
-    replica = selector.preferred(partition, fetch.rack, fetch.listener, watched.fetch_offset)
-    return None if replica == NO_REPLICA else redirect_answer(watched, log, replica)

@@ -11,7 +11,7 @@ Source: Kafka's ``FetchManager``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
 from barnabas.broker.fetch.fetch_read import Session, Watched
@@ -67,7 +67,7 @@ class FetchSessions:
         if session is None:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         if session.epoch != epoch or (
-            session.delayed_fetch is not None and session.delayed_fetch.busy_with_request
+            session.delayed_fetch is not None and session.delayed_fetch.is_applying
         ):
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
         if session.uses_ids != uses_ids:
@@ -255,8 +255,11 @@ def replica_of(request: FetchRequest) -> int:
     return request.replica_state.replica_id if request.replica_id == -1 else request.replica_id
 
 
-def parts_of(topics: Iterable[FetchTopic], most: int) -> Iterator[list[FetchTopic]]:
-    """The same, `most` partitions at a time."""
+def parts_of(topics: Sequence[FetchTopic], most: int | None) -> Iterator[Sequence[FetchTopic]]:
+    """The same, `most` partitions of a topic at a time; None: in one part."""
+    if most is None:
+        yield topics
+        return
     for topic in topics:
         partitions = iter(topic.partitions)
         while taken := list(islice(partitions, most)):

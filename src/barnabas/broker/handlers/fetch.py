@@ -37,7 +37,9 @@ API = Api(
 )
 
 
-def handle(request: FetchRequest, ctx: RequestContext, broker: FetchRole) -> FetchResponse | Parked:
+def handle(
+    request: FetchRequest, ctx: RequestContext, broker: FetchRole
+) -> FetchResponse | Parked | None:
     quotas = broker.quotas
     if quotas.active and not is_follower(request):
         bytes_max = quotas.fetch_bytes_max(ctx.principal, ctx.client_id)

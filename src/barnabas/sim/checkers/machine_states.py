@@ -36,7 +36,7 @@ def validate_broker(broker: Broker) -> None:
     broker.image.validate()
     broker.replicas.validate()
     broker.replicas.fetchers.validate()
-    broker.fetches.sessions.validate()
+    broker.fetches.validate()
     for groups in broker.groups.shards.values():
         if groups.active:
             groups.machine.validate()
