@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from barnabas.broker.fetch.delayed_fetch import FETCH_MOVES
+from barnabas.broker.transaction.markers import ENDING_MOVES
 from barnabas.replication.follower import FOLLOWER_MOVES
 from barnabas.wire.connection.states import INTAKE_MOVES, STAGE_MOVES
 
@@ -41,6 +42,11 @@ def state_tables() -> str:
             "A partition at the follower",
             "`replication/follower.py`; [the fetch path](fetch-path.md) says who makes the moves.",
             FOLLOWER_MOVES,
+        ),
+        (
+            "Markers of a transaction that ended",
+            "`broker/transaction/markers.py`: the coordinator's broker has them written.",
+            ENDING_MOVES,
         ),
     ]
     for title, text, moves in tables:

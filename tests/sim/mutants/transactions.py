@@ -73,7 +73,6 @@ def completed_early() -> list[Patch]:
         honest(self, broker, ending, places, answers)
         if ending.remaining and len(ending.remaining) < len(ending.markers.ending.partitions):
             ending.remaining.clear()
-            ending.cancelled = True
             self._complete(ending)
 
     return [(Markers, "_on_answers", first_is_enough)]

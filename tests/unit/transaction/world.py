@@ -222,6 +222,7 @@ class World:
         self.ports.settle()
         while not self.held and any(log.high_watermark < log.log_end_offset for log in self.logs):
             self.commit()
+        self.markers.validate()
 
     def commit(self) -> None:
         """Followers have everything."""

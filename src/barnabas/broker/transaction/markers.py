@@ -19,8 +19,10 @@ TRANSACTION_COORDINATOR_FENCED; here that is tried again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from barnabas.broker.coordinator.transaction_coordinator import TransactionCoordinators
@@ -57,32 +59,75 @@ _WRITTEN = frozenset(
 )
 
 
+class EndingState(Enum):
+    """The state of a transaction whose end is committed."""
+
+    WRITING = "writing markers"
+    """Some partition lacks its marker."""
+    COMPLETING = "completing"
+    """Every partition has its marker, or is gone; the coordinator writes that the transaction is complete."""
+    COMPLETION_REFUSED = "completion refused"
+    """The coordinator's log refused that; it is tried again."""
+    COMPLETE = "complete"
+    CANCELLED = "cancelled"
+    """The coordinator's shard ended, or has decided something else."""
+
+
+ENDING_MOVES: Mapping[EndingState, Mapping[EndingState, str]] = MappingProxyType(
+    {
+        EndingState.WRITING: {
+            EndingState.COMPLETING: "every partition has its marker, or is gone",
+            EndingState.CANCELLED: "the coordinator's shard ended, or has other markers",
+        },
+        EndingState.COMPLETING: {
+            EndingState.COMPLETE: "the coordinator has written it",
+            EndingState.COMPLETION_REFUSED: "the coordinator's log refused it",
+            EndingState.CANCELLED: "the coordinator's shard ended, or has other markers",
+        },
+        EndingState.COMPLETION_REFUSED: {
+            EndingState.COMPLETING: "it is time for another try, or the metadata moved",
+            EndingState.CANCELLED: "the coordinator's shard ended, or has other markers",
+        },
+        EndingState.COMPLETE: {},
+        EndingState.CANCELLED: {},
+    }
+)
+OVER = frozenset({EndingState.COMPLETE, EndingState.CANCELLED})
+"""States of endings that are known no more."""
+
+
 class _Ending:
     """One transaction whose markers are being written."""
 
     __slots__ = (
-        "cancelled",
         "coordinator_epoch",
-        "is_written",
         "markers",
         "missing_since_ms",
         "partition",
         "remaining",
+        "state",
     )
 
     def __init__(self, partition: int, coordinator_epoch: int, markers: SendMarkers) -> None:
+        self.state = EndingState.WRITING
         self.partition = partition
         """The partition of ``__transaction_state``."""
         self.coordinator_epoch = coordinator_epoch
         self.markers = markers
         self.remaining = dict(markers.ending.partitions)
+        """The partitions without their marker; none in a later state than WRITING."""
         self.missing_since_ms: dict[TopicPartition, float] = {}
-        self.cancelled = False
-        self.is_written = False
-        """Every partition has its marker, or is gone."""
+
+    def enter(self, state: EndingState) -> None:
+        """Make a move of `ENDING_MOVES`."""
+        assert state in ENDING_MOVES[self.state], f"{self} may not become {state.value}"
+        self.state = state
 
     def __repr__(self) -> str:
-        return f"_Ending({self.markers.transactional_id}, {len(self.remaining)} remaining)"
+        return (
+            f"_Ending({self.markers.transactional_id}, {self.state.value},"
+            f" {len(self.remaining)} remaining)"
+        )
 
     def marker(self, places: Iterable[TopicPartition]) -> WritableTxnMarker:
         return WritableTxnMarker(
@@ -128,14 +173,46 @@ class Markers:
         self._image = image
         self._coordinators = coordinators
         self._endings: dict[int, dict[str, _Ending]] = {}
-        """The endings by partition of ``__transaction_state`` and transactional id."""
+        """All and only endings that are not `OVER`, by partition of ``__transaction_state`` and transactional
+        id."""
         self._queued: dict[int, dict[_Ending, Places]] = {}
-        """The content of the next request to each broker."""
+        """The content of the next request to each broker: only endings in state WRITING. Only a broker that
+        is asked has any."""
         self._asking: dict[int, dict[_Ending, Places]] = {}
-        """The content of the request to each broker that is under way."""
+        """The content of the request to each broker that is under way. Its endings may be in any state."""
         self._later: dict[_Ending, Places] = {}
-        """The endings that wait for the next try."""
+        """The next try: endings in state WRITING with partitions, and all endings in state
+        COMPLETION_REFUSED, without."""
         self._wakeup: Wakeup | None = None
+        """Set while there is a next try."""
+
+    def validate(self) -> None:
+        """Raises AssertionError where a collection does not have exactly the endings that it names, and where
+        a marker that lacks is not on its way. For tests and the simulator, between two turns of the loop."""
+        known = {e: None for endings in self._endings.values() for e in endings.values()}
+        for ending in known:
+            is_writing = ending.state is EndingState.WRITING
+            assert ending.state not in OVER, f"{ending} is known"
+            assert is_writing == bool(ending.remaining), f"{ending} in the wrong state"
+            refused = ending.state is EndingState.COMPLETION_REFUSED
+            assert not refused or ending in self._later, f"{ending} is not tried again"
+            if is_writing:
+                self._validate_remaining(ending)
+        for ending in self._later:
+            tried_again = (EndingState.WRITING, EndingState.COMPLETION_REFUSED)
+            assert ending in known and ending.state in tried_again, f"{ending} is tried again"
+        assert self._wakeup is not None or not self._later, "the next try has no wake-up"
+        for broker, queued in self._queued.items():
+            assert broker in self._asking or not queued, f"nothing is sent to {broker}"
+            for ending in queued:
+                assert ending in known and ending.state is EndingState.WRITING, f"{ending} queued"
+
+    def _validate_remaining(self, ending: _Ending) -> None:
+        """Each partition without its marker is asked for, queued, or tried again."""
+        ways = (*self._queued.values(), *self._asking.values(), self._later)
+        on_its_way = {place for way in ways for place in way.get(ending, ())}
+        lost = ending.remaining.keys() - on_its_way
+        assert not lost, f"no broker is asked for the markers of {ending} in {sorted(lost)}"
 
     def __repr__(self) -> str:
         count = sum(len(endings) for endings in self._endings.values())
@@ -164,7 +241,7 @@ class Markers:
     def counts(self) -> MarkerCounts:
         """How much waits, counted now."""
         endings = [ending for some in self._endings.values() for ending in some.values()]
-        later = [places for ending, places in self._later.items() if not ending.cancelled]
+        later = self._later.values()
         return MarkerCounts(
             len(endings),
             sum(len(ending.remaining) for ending in endings),
@@ -181,14 +258,24 @@ class Markers:
         ending = _Ending(partition, coordinator_epoch, markers)
         former = self._endings.setdefault(partition, {}).get(markers.transactional_id)
         if former is not None:
-            former.cancelled = True
+            self._cancel(former)
         self._endings[partition][markers.transactional_id] = ending
         self._send_all(self._route(ending, ending.remaining))
 
     def cancel(self, partition: int) -> None:
         """The shard of `partition` ended."""
         for ending in self._endings.pop(partition, {}).values():
-            ending.cancelled = True
+            self._cancel(ending)
+
+    def _cancel(self, ending: _Ending) -> None:
+        ending.enter(EndingState.CANCELLED)
+        self._stop_asking(ending)
+
+    def _stop_asking(self, ending: _Ending) -> None:
+        """It needs no marker any more, beside those that are asked for."""
+        self._later.pop(ending, None)
+        for queued in self._queued.values():
+            queued.pop(ending, None)
 
     def on_metadata_change(self) -> None:
         """The metadata moved: try again what waits, and what was asked of brokers that lead no longer: those
@@ -198,7 +285,7 @@ class Markers:
             later, self._later = self._later, {}
             brokers: dict[int, None] = {}
             for ending, places in later.items():
-                if not ending.cancelled:
+                if ending.state not in OVER:
                     brokers |= self._route(ending, places)
             self._send_all(brokers)
 
@@ -275,7 +362,7 @@ class Markers:
         producers: set[int] = set()
         for ending, wanted in queued.items():
             places = {place: None for place in wanted if place in ending.remaining}
-            if ending.cancelled or not places:
+            if not places:
                 continue
             if (
                 ending.markers.ending.producer_id in producers
@@ -299,7 +386,7 @@ class Markers:
             call_all(
                 partial(self._on_answers, broker, ending, places, answers)
                 for ending, places in asked.items()
-                if not (ending.cancelled or ending.is_written)
+                if ending.state is EndingState.WRITING
             )
         finally:
             self._send(broker)
@@ -334,17 +421,18 @@ class Markers:
 
     def _complete(self, ending: _Ending) -> None:
         transactional_id, decided = ending.markers
-        ending.is_written = True
+        ending.enter(EndingState.COMPLETING)
+        self._stop_asking(ending)
 
         def done(result: Message | KafkaError | None) -> None:
-            if ending.cancelled:
+            if ending.state is EndingState.CANCELLED:
                 return
             if isinstance(result, KafkaError):
+                ending.enter(EndingState.COMPLETION_REFUSED)
                 self._try_later(ending, {})
                 return
-            endings = self._endings.get(ending.partition, {})
-            if endings.get(transactional_id) is ending:
-                del endings[transactional_id]
+            ending.enter(EndingState.COMPLETE)
+            del self._endings[ending.partition][transactional_id]
 
         self._coordinators.write_in(
             ending.partition,

@@ -40,6 +40,7 @@ def validate_broker(broker: Broker) -> None:
     for groups in broker.groups.shards.values():
         if groups.active:
             groups.machine.validate()
+    broker.transactions.markers.validate()
     for transactions in broker.transactions.coordinators.shards.values():
         if transactions.active:
             transactions.machine.validate()
