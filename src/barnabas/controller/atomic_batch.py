@@ -64,13 +64,15 @@ class AtomicBatchBuilder(Generic[R]):
 
     def decision(self) -> Decision[R]:
         """At once where it is little. Raises POLICY_VIOLATION where it is more than 10,000 records."""
+        attempts = self._attempts()
         if self._is_large:
-            return Decision(self._respond([]), [], work=self._slices(), then=self._whole)
-        for _ in self._gather():
+            return Decision(self._respond([]), [], work=attempts, then=self._whole)
+        for _ in attempts:
             pass
         return self._whole(self._cluster)
 
-    def _slices(self) -> Iterator[Decision[None]]:
+    def _attempts(self) -> Iterator[Decision[None]]:
+        """Decide all parts, again where something that they rest on has changed between two slices."""
         for attempt in range(ATTEMPTS_MAX):
             before = self._basis()
             for _ in self._gather():

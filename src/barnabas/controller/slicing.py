@@ -1,10 +1,10 @@
 """Work about thousands of partitions or topics, of which each is decided on its own.
 
-Few are decided at once and written in one batch. Many are decided a slice at a time (`DecisionBounds`),
-each on what the cluster is then; the runtime takes as many steps in one turn of the loop as fit into some
-milliseconds, and others are served in between. The answer follows when the last one is committed. Should this
-controller cease to be active on the way, the written records hold, the client receives NOT_CONTROLLER, and
-its retry finds them done.
+A decider writes its pieces once (`in_pieces`). Few are decided at once and written in one batch. Many are
+decided a slice at a time (`DecisionBounds`), each on what the cluster is then. The runtime takes as many
+steps in one turn of the loop as fit into some milliseconds, and others are served in between. The answer
+follows when the last one is committed. If this controller ceases to be active on the way, the written records
+hold, the client receives NOT_CONTROLLER, and its retry finds them done.
 
 Where a request names something twice, each part is decided on what those before it made: two changes of
 one partition on one state do not go together.
@@ -31,15 +31,24 @@ def in_slices(
     """A step about each of `names`; `respond` makes the response of what they noted. Raises what `steps`
     raise."""
     some_twice = len(set(names)) < len(names)
-    if len(names) <= bounds.inline_max and not some_twice:
-        records = [record for record in steps if record is not None]
-        return Decision(respond(), records)
 
     def pieces() -> Iterator[Decision[None]]:
         while taken := list(islice(steps, 1 if some_twice else bounds.slice_max)):
             yield Decision(None, [record for record in taken if record is not None])
 
-    return Decision(respond(), work=pieces(), then=lambda cluster: Decision(respond()))
+    at_once = len(names) <= bounds.inline_max and not some_twice
+    return in_pieces(pieces(), respond, at_once=at_once)
+
+
+def in_pieces(
+    pieces: Iterator[Decision[None]], respond: Callable[[], R], *, at_once: bool
+) -> Decision[R]:
+    """The records of all `pieces` in one batch if they are decided `at_once`; else a batch for each, as soon
+    as it is decided. `respond` makes the response when all are decided."""
+    if at_once:
+        records = [record for piece in pieces for record in piece.records]
+        return Decision(respond(), records)
+    return Decision(respond(), work=pieces, then=lambda cluster: Decision(respond()))
 
 
 def in_steps(

@@ -54,24 +54,29 @@ class MetadataLoader:
     def on_commit(self, batches: Sequence[CommittedBatch]) -> Iterator[None] | None:
         """Apply committed batches. Returns the remaining work, a step per turn, where they are large; else
         None."""
+        work = self._or_halt(self._commit(batches))
         if sum(len(batch.values) for batch in batches) > self._bounds.applied_inline_max:
-            return self._or_halt(self._commit_in_slices(batches))
-        try:
-            self._commit(batches)
-        except MalformedError as error:
-            self._halt(error)
+            return work
+        for _ in work:
+            pass
         return None
 
-    def _commit(self, batches: Sequence[CommittedBatch]) -> None:
-        controller, image = self.controller, self.image
+    def _commit(self, batches: Sequence[CommittedBatch]) -> Iterator[None]:
+        """Decode all records once, for both images, and then apply them."""
+        controller, image, most = self.controller, self.image, self._bounds.slice_max
         staged: list[list[Replayable]] = []
-        if self.on_metadata is not None:
-            for batch in batches:  # decode once, for both images
+        if self.on_metadata is not None or (
+            controller is not None and controller.image.offset < batches[-1].last_offset
+        ):
+            for batch in batches:
                 staged.append([])
-                image.stage(batch.values, staged[-1])
+                for start in range(0, len(batch.values), most):
+                    image.stage(batch.values[start : start + most], staged[-1])
+                    yield
         if controller is not None:
             controller.on_commit(batches, staged)
             self._report_configs(controller.image)
+            yield
         if self.on_metadata is not None:
             self._replay(batches, staged)
             self.on_metadata(image, image.take_changes())
@@ -90,25 +95,6 @@ class MetadataLoader:
         if self.on_configured is not None and image.config_version != self._config_version:
             self._config_version = image.config_version
             self.on_configured(image)
-
-    def _commit_in_slices(self, batches: Sequence[CommittedBatch]) -> Iterator[None]:
-        controller, image, most = self.controller, self.image, self._bounds.slice_max
-        staged: list[list[Replayable]] = []
-        if self.on_metadata is not None or (
-            controller is not None and controller.image.offset < batches[-1].last_offset
-        ):
-            for batch in batches:
-                staged.append([])
-                for start in range(0, len(batch.values), most):
-                    image.stage(batch.values[start : start + most], staged[-1])
-                    yield
-        if controller is not None:
-            controller.on_commit(batches, staged)
-            self._report_configs(controller.image)
-            yield
-        if self.on_metadata is not None:
-            self._replay(batches, staged)
-            self.on_metadata(image, image.take_changes())
 
     def on_snapshot(self, snapshot: SnapshotReader) -> Iterator[None]:
         """Replace the images by the content of `snapshot`, a step per turn of the loop."""

@@ -10,6 +10,7 @@ from barnabas.controller.decision_context import ControllerContext
 from barnabas.controller.partitions import elections
 from barnabas.controller.partitions.elections import Elected
 from barnabas.controller.partitions.partition_change import PartitionChangeBuilder
+from barnabas.controller.slicing import in_pieces
 from barnabas.metadata.image.topic import NO_LEADER, Topic
 from barnabas.metadata.records.partition_change_record import PartitionChangeRecord
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -77,11 +78,7 @@ def elect_leaders(
             ]
         )
 
-    if _are_few(cluster, request):
-        records = [record for name, indexes in asked() for record in elect_part(name, indexes)]
-        return Decision(answer(), records)
-
-    def slices() -> Iterator[Decision[None]]:
+    def pieces() -> Iterator[Decision[None]]:
         records: list[Message] = []
         looked, most = 0, cluster.bounds.slice_max
         for name, indexes in asked():
@@ -94,7 +91,7 @@ def elect_leaders(
                     records, looked = [], 0
         yield Decision(None, records)
 
-    return Decision(ElectLeadersResponse(), [], "", slices(), lambda at: Decision(answer()))
+    return in_pieces(pieces(), answer, at_once=_are_few(cluster, request))
 
 
 def _are_few(cluster: ControllerContext, request: ElectLeadersRequest) -> bool:
