@@ -34,6 +34,18 @@ so that boards made for Kafka show something. A scrape is taken in slices of 5 m
 takes some 40 ms of CPU time and 11 MB, since each has sixteen values. Slices in which no partition changed
 cost nothing but their bytes.
 
+## Lag
+
+The coordinator of a group says how far its committed offsets are behind, in records
+(`kafka_consumergroup_lag`) and in seconds (`kafka_consumergroup_lag_seconds`), with or without members;
+Spark's queries appear where they commit ([Spark](spark.md)). The seconds are the age of the first record that
+is not committed, by its timestamp in the log: nothing is guessed from rates. Ends and records are asked of
+the leaders by ListOffsets and Fetch, so an Apache Kafka leader beside us answers too; a record is read once
+for each committed offset. A scrape waits at most a second for each of the two; a partition whose leader does
+not answer has no value in that page. Scrapes within a second show the same reading, and without scrapes
+nothing is read. Where ACLs are used, the brokers' own principal needs Describe and Read for the topics, as a
+super user has.
+
 ## Commands
 
 `barnabas cluster metrics` asks the active controller (`--bootstrap-controller HOST:PORT` where no broker

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -57,19 +58,14 @@ def scrape(up: Up, node: int) -> dict[str, Any]:
     return {family.name: family for family in families_of(text)}
 
 
+def run(up: Up, *command: str) -> None:
+    done = barnabas(*command, "--data", str(up.data))
+    assert done.returncode == 0, done.stderr
+
+
 def test_every_metric_of_the_table_has_a_value(up: Up) -> None:
-    created = barnabas(
-        "topics",
-        "create",
-        "seen",
-        "--partitions",
-        "3",
-        "--replication-factor",
-        "3",
-        "--data",
-        str(up.data),
-    )
-    assert created.returncode == 0, created.stderr
+    run(up, "topics", "create", "seen", "--partitions", "3", "--replication-factor", "3")
+    commit_behind(up, "seen", "readers", records=2)
     wait_until(
         lambda: len(scrape(up, 1)["kafka_log_log_size"].samples) == 3, "no replica is on node 1"
     )
@@ -102,6 +98,50 @@ def test_each_partition_has_one_leader_in_all_pages_together(up: Up) -> None:
         for page in pages
     ]
     assert sum(active) == 1
+
+
+def commit_behind(up: Up, topic: str, group: str, records: int) -> None:
+    """A group without members whose offsets are before `records` records, in all partitions together."""
+    lines = up.data / "lines"
+    lines.write_text("line\n" * records)
+    run(up, "produce", topic, str(lines))
+    run(up, "groups", "reset-offsets", group, "-t", topic, "--to-earliest", "--execute")
+
+
+def lag_of(up: Up, group: str, metric: str) -> dict[str, float]:
+    """The values of one group by partition, over the pages of all nodes."""
+    found: dict[str, float] = {}
+    for node in (1, 2, 3):
+        family = scrape(up, node).get(f"kafka_consumergroup_{metric}")
+        for sample in [] if family is None else family.samples:
+            if sample.labels["consumergroup"] == group:
+                assert sample.labels["partition"] not in found
+                found[sample.labels["partition"]] = sample.value
+    return found
+
+
+def test_a_group_without_members_has_a_lag_in_records_and_seconds(up: Up) -> None:
+    run(up, "topics", "create", "read", "--partitions", "6", "--replication-factor", "3")
+    began_s = time.time()
+    commit_behind(up, "read", "spark", records=3)
+    produced_s = time.time()
+    wait_until(lambda: sum(lag_of(up, "spark", "lag").values()) == 3, "the lag is not 3")
+    seconds = lag_of(up, "spark", "lag_seconds")
+    assert sorted(seconds) == [str(index) for index in range(6)]
+    behind = {index for index, records in lag_of(up, "spark", "lag").items() if records}
+    now_s = time.time()
+    for index, age_s in seconds.items():
+        if index in behind:
+            assert 0 < age_s <= now_s - began_s
+        else:
+            assert age_s == 0
+    wait_until(
+        lambda: max(lag_of(up, "spark", "lag_seconds").values()) > now_s - produced_s + 1,
+        "the age does not grow",
+    )
+    run(up, "groups", "reset-offsets", "spark", "-t", "read", "--to-latest", "--execute")
+    wait_until(lambda: not any(lag_of(up, "spark", "lag_seconds").values()), "it is not read")
+    assert lag_of(up, "spark", "lag") == dict.fromkeys(seconds, 0)
 
 
 def test_a_node_without_the_quorum_says_why_it_is_not_ready(up: Up) -> None:

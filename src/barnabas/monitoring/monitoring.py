@@ -32,6 +32,7 @@ from barnabas.monitoring.http.messages import (
 from barnabas.monitoring.http.server import HttpServer
 from barnabas.monitoring.scrape import Scrapes, Source
 from barnabas.monitoring.sources.counted import broker_source, controller_source, quorum_source
+from barnabas.monitoring.sources.groups import GroupSource
 from barnabas.monitoring.sources.replicas import ReplicaSource
 from barnabas.ports import HasSecrets, Listener, Ports
 from barnabas.raft.raft_node import RaftNode
@@ -147,6 +148,7 @@ class Monitoring:
             given = node.broker.listener_metrics() if node.controller is not None else {}
             yield partial(broker_source, node.broker, frozenset(given))
             yield ReplicaSource(node.broker).steps
+            yield GroupSource(node.broker).steps
         clock = node.ports.clock
         yield lambda page: quorum_source(node.quorum, clock.now_ms(), page)
         yield self._own_steps

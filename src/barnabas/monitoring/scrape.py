@@ -1,6 +1,7 @@
 """One scrape at a time: the sources fill a page in steps, between which the node serves other requests.
 
-Requests that come while a page is being filled get that page.
+Requests that come while a page is being filled get that page. A source may wait for answers of other nodes;
+what it waits for ends by itself.
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ from barnabas.monitoring.exposition import Exposition
 from barnabas.monitoring.table import metrics
 from barnabas.ports import Ports, call_all
 
-Source = Callable[[Exposition], Iterator[None]]
-"""Adds its values to the page, in steps of some milliseconds at most."""
+Wait = Callable[[Callable[[], None]], None]
+"""Begins what a source waits for; it calls its argument once, when the source can continue."""
+Source = Callable[[Exposition], Iterator[Wait | None]]
+"""Adds its values to the page, in steps of some milliseconds at most; a step may say what comes before the
+next one."""
 OnPage = Callable[[Exposition | None], None]
 """Gets the page, or None where a source raised."""
 SECONDS = "barnabas_scrape_seconds"
@@ -41,22 +45,26 @@ class Scrapes:
     def close(self) -> None:
         self._closed = True
 
-    def _steps(self, page: Exposition) -> Iterator[None]:
+    def _steps(self, page: Exposition) -> Iterator[Wait | None]:
         for source in self._sources:
             yield from source(page)
         page.add(SECONDS, self._last_ms / 1000)
 
-    def _take_steps(self, page: Exposition, steps: Iterator[None]) -> None:
+    def _take_steps(self, page: Exposition, steps: Iterator[Wait | None]) -> None:
         if self._closed:
             return
-        now_ms = self._ports.clock.now_ms
+        now_ms, resume = self._ports.clock.now_ms, partial(self._take_steps, page, steps)
         began_ms = now_ms()
         try:
-            for _ in steps:
-                if now_ms() - began_ms >= SLICE_MS:
-                    self._spent_ms += now_ms() - began_ms
-                    self._ports.wakeups.call_soon(lambda: self._take_steps(page, steps))
-                    return
+            for wait in steps:
+                if wait is not None:
+                    wait(partial(self._ports.wakeups.call_soon, resume))
+                elif now_ms() - began_ms >= SLICE_MS:
+                    self._ports.wakeups.call_soon(resume)
+                else:
+                    continue
+                self._spent_ms += now_ms() - began_ms
+                return
         except Exception as error:  # noqa: BLE001 - every request is answered, whatever a source raises
             self._ports.log(
                 "error", "metrics.source_failed", why=f"{type(error).__name__}: {error}"

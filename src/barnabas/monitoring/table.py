@@ -269,6 +269,22 @@ kafka_topic_partition_in_sync_replica{topic,partition} | gauge
 kafka_topic_partition_under_replicated_partition{topic,partition} | gauge
     1 where the ISR lacks a replica | 1 for minutes
 """
+GROUPS = """
+kafka_consumergroup_current_offset{consumergroup,topic,partition} | gauge
+    offset that the group has committed
+kafka_consumergroup_current_offset_sum{consumergroup,topic} | gauge
+    the sum over the topic's partitions
+kafka_consumergroup_lag{consumergroup,topic,partition} | gauge
+    records between the committed offset and the high watermark | grows
+kafka_consumergroup_lag_sum{consumergroup,topic} | gauge
+    the sum over the topic's partitions
+kafka_consumergroup_lag_seconds{consumergroup,topic,partition} | gauge
+    age of the first record that is not committed, by its timestamp; 0 where there is none | **high**
+kafka_consumergroup_members{consumergroup} | gauge
+    members; 0 for groups that only commit, such as Spark's queries
+barnabas_consumergroup_offsets_left_out | gauge
+    committed offsets beyond the 50,000 that one coordinator shows | above 0
+"""
 PROCESS = """
 process_cpu_seconds_total | counter
     CPU time of the process
@@ -301,6 +317,7 @@ SECTIONS = {
     "Replicas and log directories of a broker": REPLICAS,
     "Each partition of a broker": PARTITIONS,
     "Topics, under kafka_exporter's names": TOPICS,
+    "Groups and their lag, said by their coordinator": GROUPS,
     "Listeners with TLS": CERTIFICATES,
     "The quorum": QUORUM,
     "The process": PROCESS,

@@ -1,0 +1,47 @@
+"""The timestamp of the first record at or after an offset, from the batches that a leader returns.
+
+The header of a batch has it in most cases: all records have the broker's time, or the batch begins at or
+after the offset. Else the records are read. Markers of transactions are no records that a group has to read.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from barnabas.record.batch import BatchView, iterate
+from barnabas.record.decode import records_of
+from barnabas.types import Buffer
+
+
+class FirstRecord(NamedTuple):
+    """The record that batches have for an offset."""
+
+    timestamp_ms: int | None
+    """The record's timestamp (date; -1 where its producer gave none), or None: there is no record before
+    `next_offset`."""
+    next_offset: int
+
+
+def first_record(records: Buffer, offset: int) -> FirstRecord:
+    """Raises ``CorruptBatchError``."""
+    reached = offset
+    for batch in iterate(records):
+        header = batch.header
+        if header.next_offset <= offset:
+            continue
+        reached = header.next_offset
+        timestamp = None if header.is_control else _timestamp(batch, offset)
+        if timestamp is not None:
+            return FirstRecord(timestamp, reached)
+    return FirstRecord(None, reached)
+
+
+def _timestamp(batch: BatchView, offset: int) -> int | None:
+    header = batch.header
+    if not header.record_count:
+        return None  # compaction keeps the headers of batches whose records are gone
+    if header.is_log_append_time:
+        return header.max_timestamp
+    if header.base_offset >= offset:
+        return header.base_timestamp
+    return next((record.timestamp for record in records_of(batch, start=offset)), None)
