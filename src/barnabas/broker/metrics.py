@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.coordinator.coordinators import Coordinators
 from barnabas.group.queries import GroupTally
-from barnabas.transaction.metrics import by_state
+from barnabas.transaction.metrics import by_state, oldest_start_ms
 from barnabas.transaction.states import TransactionState
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def count_steps(
     """Count in steps; `on_counted` gets every metric by its name in the last one."""
     groups = GroupTally()
     states: Counter[TransactionState] = Counter()
+    oldest_ms = broker.ports.clock.wall_ms()
     for shard in list(broker.groups.shards.values()):
         if shard.loaded:
             groups.add(shard.machine.table, len(shard.machine.offsets))
@@ -45,11 +46,13 @@ def count_steps(
     coordinators = broker.transactions.coordinators
     for owned in list(coordinators.shards.values()):
         if owned.loaded:
-            states.update(by_state(known for _, known in owned.machine.ids.items()))
+            known = [transaction for _, transaction in owned.machine.ids.items()]
+            states.update(by_state(known))
+            oldest_ms = oldest_start_ms(known, oldest_ms)
         yield
     on_counted(
         _of_groups(broker, groups)
-        | _of_transactions(broker, states)
+        | _of_transactions(broker, states, oldest_ms)
         | _of_quotas(broker)
         | dict(broker.listener_metrics())
     )
@@ -74,7 +77,9 @@ def _of_groups(broker: DescribeClusterRole, tally: GroupTally) -> Metrics:
     }
 
 
-def _of_transactions(broker: DescribeClusterRole, states: Counter[TransactionState]) -> Metrics:
+def _of_transactions(
+    broker: DescribeClusterRole, states: Counter[TransactionState], oldest_ms: int
+) -> Metrics:
     coordinators = broker.transactions.coordinators
     counters, waiting = coordinators.counters, broker.transactions.markers.counts()
     return {
@@ -82,6 +87,7 @@ def _of_transactions(broker: DescribeClusterRole, states: Counter[TransactionSta
         f"{OWN}Committed:Count": counters.committed,
         f"{OWN}Aborted:Count": counters.aborted,
         f"{OWN}TimedOut:Count": counters.timed_out,
+        f"{OWN}OldestOpenMs": broker.ports.clock.wall_ms() - oldest_ms,
         f"{OWN}WaitingForMarkers": waiting.transactions,
         f"{OWN}WaitingMarkers": waiting.markers,
         f"{MARKERS}UnknownDestinationQueueSize": waiting.tried_again,

@@ -9,7 +9,7 @@ Source: Prometheus' "Exposition formats", the OpenMetrics specification 1.0.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from barnabas.monitoring.metric import Metric, MetricType
 
@@ -42,6 +42,18 @@ class Exposition:
         """Add one value. `labels` is `labels_text` of the open labels. Raises KeyError where the table has
         no such metric."""
         self.lines(mbean).append(f"{self.series(mbean, labels)} {value}")
+
+    def add_histogram(
+        self, mbean: str, bounds: Sequence[float], counts: Sequence[int], total: float, labels: str
+    ) -> None:
+        """Add the buckets, the sum and the count of one histogram. `counts` has one bucket more than
+        `bounds`, and each counts its own values only."""
+        name, lines, below = self._metrics[mbean].name, self.lines(mbean), 0
+        for bound, count in zip((*map(str, bounds), "+Inf"), counts, strict=True):
+            below += count
+            lines.append(f'{name}_bucket{{{labels},le="{bound}"}} {below}')
+        lines.append(f"{name}_sum{{{labels}}} {total}")
+        lines.append(f"{name}_count{{{labels}}} {below}")
 
     def add_named(self, mbean: str, value: float) -> None:
         """Add a value by its whole MBean, as JMX writes it: a tag that the table leaves open is a label."""

@@ -8,6 +8,8 @@ Alive is a node whose loop turns: it answers. Ready is one that the cluster can 
 * ``min_isr``: no partition refuses producers for lack of this broker in the ISR (brokers);
 * ``log_directories``: each takes writes (brokers);
 * ``running``: it does not shut down.
+
+A broker that ZooKeeper coordinates knows no quorum; its mode adds a check of its session with the ensemble.
 """
 
 from __future__ import annotations
@@ -37,14 +39,18 @@ class HealthCheck(NamedTuple):
         return {"check": self.name, "passes": self.passes, "why": self.why}
 
 
-def readiness(quorum: RaftNode, broker: Broker | None, *, is_stopping: bool) -> list[HealthCheck]:
-    """Every check of a node, in the order of the list above."""
-    checks = [
-        HealthCheck("quorum", _of_quorum(quorum)),
-        HealthCheck("metadata", _of_metadata(quorum, broker)),
-    ]
+def readiness(
+    quorum: RaftNode | None, broker: Broker | None, *, is_stopping: bool
+) -> list[HealthCheck]:
+    """Every check of a node, in the order of the list above. `quorum` is None in ZooKeeper mode."""
+    checks = []
+    if quorum is not None:
+        checks.append(HealthCheck("quorum", _of_quorum(quorum)))
     if broker is not None:
-        checks.insert(1, HealthCheck("registration", _of_registration(broker)))
+        checks.append(HealthCheck("registration", _of_registration(broker)))
+    if quorum is not None:
+        checks.append(HealthCheck("metadata", _of_metadata(quorum, broker)))
+    if broker is not None:
         checks.append(HealthCheck("min_isr", _of_min_isr(broker)))
         checks.append(HealthCheck("log_directories", _of_directories(broker)))
     checks.append(HealthCheck("running", "the node shuts down" if is_stopping else ""))

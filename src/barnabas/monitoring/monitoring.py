@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
 from typing import Protocol, cast, runtime_checkable
@@ -30,10 +30,11 @@ from barnabas.monitoring.http.messages import (
     problem,
 )
 from barnabas.monitoring.http.server import HttpServer
-from barnabas.monitoring.scrape import Scrapes, Source
+from barnabas.monitoring.scrape import Scrapes, Source, Wait
 from barnabas.monitoring.sources.counted import broker_source, controller_source, quorum_source
 from barnabas.monitoring.sources.groups import GroupSource
 from barnabas.monitoring.sources.replicas import ReplicaSource
+from barnabas.monitoring.sources.requests import RequestSource
 from barnabas.ports import HasSecrets, Listener, Ports
 from barnabas.raft.raft_node import RaftNode
 from barnabas.security.listener_security import ListenerStages, listener_security
@@ -51,14 +52,20 @@ class HasProcessFigures(Protocol):
 
 
 class MonitoredNode(Protocol):
-    """The parts of a node that are watched."""
+    """The parts of a node that are watched. Parts that come later than the endpoint are None until then."""
 
-    config: NodeConfig
-    ports: Ports
-    quorum: RaftNode
-    controller: QuorumController | None
-    broker: Broker | None
+    @property
+    def config(self) -> NodeConfig: ...
+    @property
+    def ports(self) -> Ports: ...
+    @property
+    def quorum(self) -> RaftNode | None:
+        """None in ZooKeeper mode."""
 
+    @property
+    def controller(self) -> QuorumController | None: ...
+    @property
+    def broker(self) -> Broker | None: ...
     @property
     def is_stopping(self) -> bool: ...
     @property
@@ -66,23 +73,29 @@ class MonitoredNode(Protocol):
         """The Kafka listeners by name."""
 
 
+class Extras(Protocol):
+    """The metrics and checks of a mode of its own."""
+
+    def checks(self) -> Iterable[HealthCheck]: ...
+    def steps(self, page: Exposition) -> Iterator[Wait | None]: ...
+
+
 class Monitoring:
     """The endpoint of one node."""
 
-    def __init__(self, node: MonitoredNode, cluster_id: str) -> None:
+    def __init__(
+        self, node: MonitoredNode, cluster_id: Callable[[], str], extras: Extras | None = None
+    ) -> None:
         """Raises ``ConfigError``."""
         self._node = node
+        self._extras = extras
         self._specs = parse_listeners(cast("list[str]", node.config.values[KEY] or []))
         self._bound: list[Listener] = []
-        self._build = labels_text(
-            {
-                "version": __version__,
-                "node_id": str(node.config.node_id),
-                "cluster_id": cluster_id,
-                "roles": roles_of(node.config),
-            }
-        )
-        self._scrapes = Scrapes(node.ports, list(self._sources()))
+        self._cluster_id = cluster_id
+        self._requests = RequestSource(lambda: self._node.broker)
+        self._broker: Broker | None = None
+        self._broker_sources: list[Source] = []
+        self._scrapes = Scrapes(node.ports, lambda: list(self._sources()))
         token = node.config.text(TOKEN_KEY) or ""
         routes: dict[str, Route] = {
             "/metrics": self._metrics,
@@ -90,6 +103,8 @@ class Monitoring:
             "/health/ready": self._ready,
         }
         self._server = HttpServer(node.ports, routes, token)
+        for server in node.servers.values():
+            server.observer = self._requests
 
     def bind(self) -> None:
         """Listen on every address. Raises ``OSError`` where one is taken, ``ConfigError``."""
@@ -136,25 +151,45 @@ class Monitoring:
 
     def _checks(self) -> Sequence[HealthCheck]:
         node = self._node
-        return readiness(node.quorum, node.broker, is_stopping=node.is_stopping)
+        checks = readiness(node.quorum, node.broker, is_stopping=node.is_stopping)
+        return checks if self._extras is None else [*self._extras.checks(), *checks]
 
     # -- sources -----------------------------------------------------------------------------------
 
     def _sources(self) -> Iterator[Source]:
-        node = self._node
-        if node.controller is not None:
-            yield partial(controller_source, node.controller)
-        if node.broker is not None:
-            given = node.broker.listener_metrics() if node.controller is not None else {}
-            yield partial(broker_source, node.broker, frozenset(given))
-            yield ReplicaSource(node.broker).steps
-            yield GroupSource(node.broker).steps
+        node, quorum, controller = self._node, self._node.quorum, self._node.controller
+        if controller is not None:
+            yield partial(controller_source, controller)
+        yield from self._sources_of(node.broker)
         clock = node.ports.clock
-        yield lambda page: quorum_source(node.quorum, clock.now_ms(), page)
+        if quorum is not None:
+            yield lambda page: quorum_source(quorum, clock.now_ms(), page)
+        if self._extras is not None:
+            yield self._extras.steps
+        yield self._requests.steps
         yield self._own_steps
 
+    def _sources_of(self, broker: Broker | None) -> list[Source]:
+        """The sources of the broker; they keep what they wrote for its next scrape."""
+        if broker is not None and broker is not self._broker:
+            self._broker = broker
+            given = broker.listener_metrics() if self._node.controller is not None else {}
+            self._broker_sources = [
+                partial(broker_source, broker, frozenset(given)),
+                ReplicaSource(broker).steps,
+                GroupSource(broker).steps,
+            ]
+        return self._broker_sources
+
     def _own_steps(self, page: Exposition) -> Iterator[None]:
-        page.add("barnabas_build_info{version,node_id,cluster_id,roles}", 1, self._build)
+        config = self._node.config
+        build = {
+            "version": __version__,
+            "node_id": str(config.node_id),
+            "cluster_id": self._cluster_id(),
+            "roles": roles_of(config),
+        }
+        page.add("barnabas_build_info{version,node_id,cluster_id,roles}", 1, labels_text(build))
         for check in self._checks():
             page.add(
                 "barnabas_health{check}", int(check.passes), labels_text({"check": check.name})
@@ -163,11 +198,31 @@ class Monitoring:
         for name, server in self._node.servers.items():
             page.add(mbean, len(server.connections), labels_text({"listener": name}))
         yield
+        for owner, size in self._kept_bytes():
+            page.add("barnabas_memory_bytes{owner}", size, labels_text({"owner": owner}))
+        for what, count in self._held():
+            page.add("barnabas_held{what}", count, labels_text({"what": what}))
+        yield
         ports = self._node.ports
         if isinstance(ports, HasProcessFigures):
             for name, value in ports.process_figures().items():
                 page.add(name, value)
         yield
+
+    def _kept_bytes(self) -> Iterator[tuple[str, int]]:
+        servers = self._node.servers.values()
+        yield "unsent", self._node.ports.network.unsent_bytes
+        yield "kept", sum(server.unread.kept_bytes for server in servers)
+
+    def _held(self) -> Iterator[tuple[str, int]]:
+        yield "requests", sum(s.statistics()["in_flight"] for s in self._node.servers.values())
+        broker = self._node.broker
+        if broker is not None:
+            sessions = broker.fetches.sessions
+            yield "fetch_sessions", len(sessions)
+            yield "deadlines", len(broker.deadlines)
+            yield "image_partitions", sum(map(len, broker.image.topics_by_id.values()))
+            yield "logs", len(broker.logs.logs)
 
 
 def roles_of(config: NodeConfig) -> str:

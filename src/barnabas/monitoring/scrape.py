@@ -27,7 +27,8 @@ SECONDS = "barnabas_scrape_seconds"
 class Scrapes:
     """The pages of one node."""
 
-    def __init__(self, ports: Ports, sources: Sequence[Source]) -> None:
+    def __init__(self, ports: Ports, sources: Callable[[], Sequence[Source]]) -> None:
+        """`sources` are those of a scrape that begins."""
         self._ports = ports
         self._sources = sources
         self._waiting: list[OnPage] = []
@@ -46,7 +47,7 @@ class Scrapes:
         self._closed = True
 
     def _steps(self, page: Exposition) -> Iterator[Wait | None]:
-        for source in self._sources:
+        for source in self._sources():
             yield from source(page)
         page.add(SECONDS, self._last_ms / 1000)
 

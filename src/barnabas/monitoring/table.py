@@ -73,6 +73,10 @@ kafka.controller:type=KafkaController,name=ReplicasIneligibleToDeleteCount | gau
 barnabas.controller:type=Controller,name=TopicsLeftOut | gauge
     topics with a znode that cannot be read ([ZooKeeper mode](zookeeper.md)) | **above 0**
 """
+ZOOKEEPER_SESSION = """
+barnabas_zookeeper_session{state} | gauge
+    1 for the state of the session with the ensemble: connecting, connected, suspended ... | not connected
+"""
 COORDINATORS = """
 kafka.server:type=group-coordinator-metrics,name=group-count,protocol=classic | gauge
     classic groups
@@ -134,6 +138,8 @@ barnabas.transaction:type=Transactions,name=Aborted:Count | counter
     aborts decided: asked for, by a new producer of the id, or for time
 barnabas.transaction:type=Transactions,name=TimedOut:Count | counter
     those for time | grows: producers die or hang
+barnabas.transaction:type=Transactions,name=OldestOpenMs | gauge
+    age of the oldest open transaction; 0 where none is open | above `transaction.max.timeout.ms`
 barnabas.transaction:type=Transactions,name=WaitingForMarkers | gauge
     transactions that have ended and lack markers or the record that completes them | stays above 0
 barnabas.transaction:type=Transactions,name=WaitingMarkers | gauge
@@ -285,6 +291,28 @@ kafka_consumergroup_members{consumergroup} | gauge
 barnabas_consumergroup_offsets_left_out | gauge
     committed offsets beyond the 50,000 that one coordinator shows | above 0
 """
+REQUESTS = """
+kafka.network:type=RequestMetrics,name=RequestsPerSec,request=* | counter
+    requests that were answered, by API
+barnabas_request_seconds{request,phase} | histogram
+    time of a request by phase: queue, local (the handler), remote, throttle, send, total | grows
+kafka.server:type=BrokerTopicMetrics,name=MessagesInPerSec,topic=* | counter
+    records that clients wrote
+kafka.server:type=BrokerTopicMetrics,name=BytesInPerSec,topic=* | counter
+    bytes of their batches
+kafka.server:type=BrokerTopicMetrics,name=BytesOutPerSec,topic=* | counter
+    bytes of batches that consumers fetched
+kafka.server:type=BrokerTopicMetrics,name=ReplicationBytesOutPerSec | counter
+    bytes of batches that followers fetched
+kafka.server:type=BrokerTopicMetrics,name=TotalProduceRequestsPerSec,topic=* | counter
+    partitions in Produce requests
+kafka.server:type=BrokerTopicMetrics,name=TotalFetchRequestsPerSec,topic=* | counter
+    partitions in the answers to consumers' Fetch requests
+kafka.server:type=BrokerTopicMetrics,name=FailedProduceRequestsPerSec,topic=* | counter
+    of these, refused; clients that only have to learn the leader do not count | grows
+kafka.server:type=BrokerTopicMetrics,name=FailedFetchRequestsPerSec,topic=* | counter
+    of these, refused in the same sense | grows
+"""
 PROCESS = """
 process_cpu_seconds_total | counter
     CPU time of the process
@@ -302,6 +330,10 @@ barnabas_loop_slow_turns_total | counter
     turns of more than 20 ms | grows fast
 barnabas_loop_longest_turn_seconds | gauge
     the longest turn since the start
+barnabas_memory_bytes{owner} | gauge
+    responses that peers have not read (`unsent`), and that wait for earlier ones (`kept`) | near 256 MiB
+barnabas_held{what} | gauge
+    unanswered requests, fetch sessions, deadlines, partitions of the image, logs: the number in memory
 barnabas_build_info{version,node_id,cluster_id,roles} | gauge
     1; the labels say what runs
 barnabas_scrape_seconds | gauge
@@ -313,8 +345,10 @@ barnabas_health{check} | gauge
 SECTIONS = {
     "The active controller": CONTROLLER,
     "The controller in ZooKeeper mode": ZOOKEEPER_CONTROLLER,
+    "The session with ZooKeeper": ZOOKEEPER_SESSION,
     "Coordinators and quotas of a broker": COORDINATORS,
     "Replicas and log directories of a broker": REPLICAS,
+    "Requests, and what clients write and read": REQUESTS,
     "Each partition of a broker": PARTITIONS,
     "Topics, under kafka_exporter's names": TOPICS,
     "Groups and their lag, said by their coordinator": GROUPS,

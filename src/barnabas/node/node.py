@@ -146,7 +146,8 @@ class Node:
             return None
         from barnabas.monitoring.monitoring import Monitoring
 
-        opened = Monitoring(self, identities[self.config.metadata_log_dir].cluster_id)
+        cluster_id = identities[self.config.metadata_log_dir].cluster_id
+        opened = Monitoring(self, lambda: cluster_id)
         try:
             opened.bind()
         except BaseException:

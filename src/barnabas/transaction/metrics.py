@@ -52,3 +52,13 @@ def by_state(known: Iterable[Transaction]) -> dict[TransactionState, int]:
     for transaction in known:
         counts[transaction.state] += 1
     return counts
+
+
+def oldest_start_ms(known: Iterable[Transaction], otherwise_ms: int) -> int:
+    """When the oldest open transaction began (date); `otherwise_ms` where none is older."""
+    started = [
+        transaction.start_ms
+        for transaction in known
+        if transaction.state is TransactionState.ONGOING and transaction.start_ms >= 0
+    ]
+    return min([otherwise_ms, *started])

@@ -31,6 +31,7 @@ from barnabas.wire.connection.unread_responses import UnreadResponses
 from barnabas.wire.dispatch import ApiTable
 from barnabas.wire.metering import RequestMeter
 from barnabas.wire.request import RequestContext
+from barnabas.wire.request_timing import RequestObserver
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,8 @@ class RequestServer:
         self.on_disconnect = on_disconnect
         self.meter: RequestMeter | None = None
         """Meters requests for quotas; None while there are no quotas."""
+        self.observer: RequestObserver | None = None
+        """Counts requests for metrics; None where nothing shows them."""
         self.connections: dict[int, ServerConnection] = {}
         self.requests = 0
         self._ids = connection_ids if connection_ids is not None else itertools.count(1)

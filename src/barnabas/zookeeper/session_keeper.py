@@ -89,6 +89,11 @@ class SessionKeeper:
     def is_connected(self) -> bool:
         return self._session is not None and self._session.state is SessionState.CONNECTED
 
+    @property
+    def state_name(self) -> str:
+        """The state of the session; ``none`` before the first one."""
+        return "none" if self._session is None else self._session.state.value
+
     def submit(self, request: Request[T], done: Callable[[T | ZooKeeperError], None]) -> None:
         """Send a request once in the current session; `done` gets its result or error."""
         if self._session is None or self._closed:
@@ -141,8 +146,7 @@ class SessionKeeper:
         call_all([partial(one.on_watch, event) for one in self._followers])
 
     def __repr__(self) -> str:
-        state = "none" if self._session is None else self._session.state.value
-        return f"SessionKeeper({self.id:#x}, {state})"
+        return f"SessionKeeper({self.id:#x}, {self.state_name})"
 
 
 _STORE_TYPES = {".pem": "PEM", ".p12": "PKCS12", ".jks": "JKS"}

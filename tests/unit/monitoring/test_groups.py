@@ -109,7 +109,7 @@ class Watched:
             replicas=SimpleNamespace(find=lambda key: (None, ErrorCode.NONE)),
         )
         source = GroupSource(broker, self.leaders)
-        self.scrapes = Scrapes(self.world.ports, [source.steps])  # type: ignore[arg-type]
+        self.scrapes = Scrapes(self.world.ports, lambda: [source.steps])  # type: ignore[arg-type]
 
     def commit(self, group: str, topic: str, **offsets: int) -> None:
         self.world.ask(

@@ -26,7 +26,7 @@ def test_requests_that_come_together_get_one_page(ports: FakePorts) -> None:
             yield
 
     pages: list[Exposition | None] = []
-    scrapes = Scrapes(ports, [source])  # type: ignore[arg-type]
+    scrapes = Scrapes(ports, lambda: [source])  # type: ignore[arg-type]
     scrapes.begin(pages.append)
     scrapes.begin(pages.append)
     ports.settle()
@@ -45,7 +45,7 @@ def test_a_source_that_raises_ends_its_scrape_only(ports: FakePorts) -> None:
             raise KeyError("a metric that the table lacks")
 
     pages: list[Exposition | None] = []
-    scrapes = Scrapes(ports, [source])  # type: ignore[arg-type]
+    scrapes = Scrapes(ports, lambda: [source])  # type: ignore[arg-type]
     scrapes.begin(pages.append)
     ports.settle()
     assert pages == [None]

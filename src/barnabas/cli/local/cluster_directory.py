@@ -163,9 +163,7 @@ class ClusterDirectory:
                     home,
                     _client_port(ports, old, None if port is None else port + node_id - 1, node_id),
                     0 if zookeeper else ports.keep_or_take(old.controller_port if old else None),
-                    0
-                    if zookeeper
-                    else ports.keep_or_take(old.metrics_port or None if old else None),
+                    ports.keep_or_take(old.metrics_port or None if old else None),
                 )
             )
         if secure:
@@ -390,6 +388,7 @@ def _zookeeper_mode_properties(
         "listener.security.protocol.map": f"{clients}:{clients}",
         "inter.broker.listener.name": clients,
         "log.dirs": str(node.data),
+        METRICS_KEY: node.metrics_url,
     }
 
 

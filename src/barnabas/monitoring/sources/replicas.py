@@ -197,7 +197,9 @@ class ReplicaSource:
 
     def _add_sums(self, page: Exposition, sums: Counter[str], count: int) -> None:
         broker = self._broker
-        phase = getattr(broker.lifecycle, "phase", LifecyclePhase.RUNNING)
+        phase = LifecyclePhase.STARTING
+        if broker.is_started:
+            phase = getattr(broker.lifecycle, "phase", LifecyclePhase.RUNNING)
         page.add("kafka.server:type=KafkaServer,name=BrokerState", BROKER_STATES[phase])
         page.add(f"{MANAGER}PartitionCount", count)
         for name in SUMS:

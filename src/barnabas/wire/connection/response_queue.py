@@ -13,21 +13,28 @@ from barnabas.wire.connection.unread_responses import UnreadResponses
 from barnabas.wire.dispatch import ApiEntry
 from barnabas.wire.metering import Charge
 from barnabas.wire.request import Parked, RequestContext
+from barnabas.wire.request_timing import RequestTiming
 from barnabas.wire.schema import Message
 
 
 class RequestTurn:
     """One request's place in the order of responses."""
 
-    __slots__ = ("charge", "ctx", "done", "entry", "parked", "parts", "request")
+    __slots__ = ("charge", "ctx", "done", "entry", "parked", "parts", "request", "timing")
 
     def __init__(
-        self, entry: ApiEntry, request: Message, ctx: RequestContext, charge: Charge | None = None
+        self,
+        entry: ApiEntry,
+        request: Message,
+        ctx: RequestContext,
+        charge: Charge | None = None,
+        timing: RequestTiming | None = None,
     ) -> None:
         self.entry = entry
         self.request = request
         self.ctx = ctx
         self.charge = charge
+        self.timing = timing
         self.parked: Parked | None = None
         """The request, while it has no response."""
         self.parts: list[Buffer] = []
@@ -48,6 +55,7 @@ class ResponseQueue:
         "kept_bytes",
         "queued",
         "queued_bytes",
+        "timings",
         "turns",
         "unread",
     )
@@ -58,6 +66,8 @@ class ResponseQueue:
         """All and only requests that are not answered, or whose response is kept."""
         self.queued: list[Buffer] = []
         self.queued_bytes = 0
+        self.timings: list[RequestTiming] = []
+        """The times of the queued responses, where they are observed."""
         self.kept_bytes = 0
         """The size of all kept responses. `unread` counts them as well."""
         self.burst_bytes = 0
@@ -65,8 +75,10 @@ class ResponseQueue:
         self.is_corked = False
         """Whether requests that came together are being served. Their responses are sent together."""
 
-    def put(self, parts: list[Buffer]) -> None:
+    def put(self, parts: list[Buffer], timing: RequestTiming | None = None) -> None:
         """Queue a response that no earlier request delays."""
+        if timing is not None:
+            self.timings.append(timing)
         self.queued += parts
         for part in parts:
             self.queued_bytes += len(part)
@@ -81,11 +93,11 @@ class ResponseQueue:
             self._keep(turn.size)
             return
         turns.popleft()
-        self.put(parts)
+        self.put(parts, turn.timing)
         while turns and turns[0].done:
             first = turns.popleft()
             self._keep(-first.size)
-            self.put(first.parts)
+            self.put(first.parts, first.timing)
 
     def abandon(self) -> None:
         """The connection has ended: no client waits for the responses."""
@@ -94,6 +106,7 @@ class ResponseQueue:
                 turn.parked.abandon()
         self.turns.clear()
         self.queued.clear()
+        self.timings.clear()
         self.queued_bytes = 0
         self._keep(-self.kept_bytes)
 

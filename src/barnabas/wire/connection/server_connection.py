@@ -49,6 +49,7 @@ from barnabas.wire.errors import KafkaError
 from barnabas.wire.frames import SIZE, FrameReader
 from barnabas.wire.metering import Charge, RequestMeter, Spent
 from barnabas.wire.request import Api, Parked, RequestContext, Working
+from barnabas.wire.request_timing import RequestObserver, RequestTiming
 from barnabas.wire.schema import Message
 
 API_VERSIONS = int(ApiKey.API_VERSIONS)
@@ -89,6 +90,7 @@ class ConnectionOwner(Protocol):
     authenticator: Callable[[ServerConnection], Authenticator]
     authorize: Authorize
     meter: RequestMeter | None
+    observer: RequestObserver | None
     requests: int
     unread: UnreadResponses
 
@@ -119,6 +121,10 @@ class ServerConnection:
         self.get_buffer = self._frames.get_buffer
         self._backlog: deque[memoryview] = deque()
         """Frames that wait. Only a connection that is PAUSED or THROTTLED has any."""
+        self._arrivals: deque[float] = deque()
+        """When they came."""
+        self._arrived_ms = 0.0
+        """When the request came that is served."""
         self.responses = ResponseQueue(server.unread)
         self._waiting: RequestTurn | None = None
         """The request without an answer whose API waits for something to tell. The next one of this API
@@ -236,7 +242,7 @@ class ServerConnection:
         if self._connection is None:
             return
         responses = self.responses
-        self.last_active_ms = self.server.now_ms()
+        self.last_active_ms = self._arrived_ms = self.server.now_ms()
         responses.is_corked, responses.burst_bytes = True, 0
         try:
             self._frames.buffer_updated(size)
@@ -244,7 +250,7 @@ class ServerConnection:
             self.end("connection.malformed", error=str(error))
         finally:
             responses.is_corked = False
-        if responses.queued:
+        if responses.queued or responses.timings:
             self._flush()
 
     def on_closed(self, error: OSError | None) -> None:
@@ -255,6 +261,7 @@ class ServerConnection:
         self.responses.abandon()
         self._waiting = self._holder = None
         self._backlog.clear()
+        self._arrivals.clear()
         self.server.closed(self)
 
     # -- ending ----------------------------------------------------------------------------------
@@ -289,6 +296,7 @@ class ServerConnection:
     def _on_frame(self, frame: memoryview) -> None:
         if self._backlog or self._must_wait(frame):
             self._backlog.append(frame)
+            self._arrivals.append(self.last_active_ms)
             self._pause()
         else:
             self._read(frame)
@@ -331,6 +339,7 @@ class ServerConnection:
         was_corked, responses.is_corked, responses.burst_bytes = responses.is_corked, True, 0
         try:
             while backlog and self.is_open and not self._must_wait(backlog[0]):
+                self._arrived_ms = self._arrivals.popleft()
                 self._read(backlog.popleft())
         except MalformedError as error:
             self.end("connection.malformed", error=str(error))
@@ -360,6 +369,9 @@ class ServerConnection:
         self._last = entry
         meter = server.meter
         began_ms = 0.0 if meter is None else self._spent.begin()
+        timing = None
+        if server.observer is not None:
+            timing = RequestTiming(header.api_key, self._arrived_ms, server.now_ms())
         request = decode_request(entry, header, frame)
         ctx = self._peer.context(header)
         server.requests += 1
@@ -377,10 +389,12 @@ class ServerConnection:
             return
         if charge is not None:
             charge.handled(result)
+        if timing is not None:
+            timing.handled(result, server.now_ms())
         if isinstance(result, Parked):
-            self._park(RequestTurn(entry, request, ctx, charge), result)
+            self._park(RequestTurn(entry, request, ctx, charge, timing), result)
         else:
-            self._respond(entry, request, ctx, charge, result)
+            self._respond(entry, request, ctx, charge, result, timing)
 
     # -- which API -------------------------------------------------------------------------------
 
@@ -425,21 +439,25 @@ class ServerConnection:
         ctx: RequestContext,
         charge: Charge | None,
         response: Message | None,
+        timing: RequestTiming | None = None,
     ) -> None:
         """The handler has answered at once."""
         if self.responses.turns:
-            turn = RequestTurn(entry, request, ctx, charge)
+            turn = RequestTurn(entry, request, ctx, charge, timing)
             self.responses.turns.append(turn)
             self._answer(turn, response)
             return
         if charge is not None:
-            self._record_and_throttle(charge, response)
+            self._record_and_throttle(charge, response, timing)
+        parts: list[Buffer] | None = []
         if response is not None:
             parts = encode_or_error(entry, request, response, ctx, self.server.on_fault)
             if parts is None:
                 self.end("connection.unanswerable", request=repr(ctx))
-            else:
-                self.responses.put(parts)
+        if parts is not None:
+            if timing is not None:
+                self._observe(timing, request, response)
+            self.responses.put(parts, timing)
         if charge is not None:
             self._spent.on_encoded(charge)
 
@@ -467,7 +485,7 @@ class ServerConnection:
         if self._connection is None:
             return
         if turn.charge is not None:
-            self._record_and_throttle(turn.charge, response)
+            self._record_and_throttle(turn.charge, response, turn.timing)
         parts: list[Buffer] = []
         if response is not None:
             encoded = encode_or_error(
@@ -481,6 +499,8 @@ class ServerConnection:
             self._spent.on_encoded(turn.charge)
         if turn is self._waiting:
             self._waiting = None
+        if turn.timing is not None:
+            self._observe(turn.timing, turn.request, response)
         responses = self.responses
         responses.settle(turn, parts)
         turns, waiting = responses.turns, self._waiting
@@ -488,7 +508,7 @@ class ServerConnection:
             waiting.parked.hurry()
         if responses.is_corked:
             return
-        if responses.queued:
+        if responses.queued or responses.timings:
             self._flush()
         if self.intake is _PAUSED:
             self.continue_reading()
@@ -503,15 +523,31 @@ class ServerConnection:
             self.last_active_ms = self.server.now_ms()
             if self.server.meter is not None:
                 self._spent.on_sent()
+        observer, timings = self.server.observer, responses.timings
+        if timings and not responses.queued:
+            responses.timings = []
+            if observer is not None:
+                observer.sent(timings, self.server.now_ms())
+
+    def _observe(self, timing: RequestTiming, request: Message, response: Message | None) -> None:
+        """Count a request that is answered."""
+        observer = self.server.observer
+        timing.answered(self.server.now_ms())
+        if observer is not None:
+            observer.answered(timing, request, response)
 
     # -- throttling ------------------------------------------------------------------------------
 
-    def _record_and_throttle(self, charge: Charge, response: Message | None) -> None:
+    def _record_and_throttle(
+        self, charge: Charge, response: Message | None, timing: RequestTiming | None
+    ) -> None:
         """Meter a request that is being answered. A client that exceeds a quota is not read for its
         throttle time."""
         wait_ms = charge.record_and_throttle_ms(response)
         if wait_ms <= 0 or self._connection is None:
             return
+        if timing is not None:
+            timing.throttle_ms = wait_ms
         until_ms = self.server.now_ms() + wait_ms
         if self.intake is _THROTTLED:
             self._throttled_until_ms = max(self._throttled_until_ms, until_ms)

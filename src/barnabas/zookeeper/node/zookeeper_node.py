@@ -14,6 +14,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import inf
+from typing import TYPE_CHECKING
 
 from barnabas.broker.broker import Broker
 from barnabas.broker.cluster_traits import ClusterTraits
@@ -81,6 +82,9 @@ from barnabas.zookeeper.session import HasZooKeeper
 from barnabas.zookeeper.session_keeper import SessionKeeper, session_settings
 from barnabas.zookeeper.token_store import TokenStore
 
+if TYPE_CHECKING:
+    from barnabas.monitoring.monitoring import Monitoring
+
 TRAITS = ClusterTraits(
     takes_envelopes=False,
     names_directories=False,
@@ -129,6 +133,7 @@ class ZookeeperNode:
         self._entities: dict[str, Mapping[str, str]] = {}
         """Configurations of users, clients and IP addresses as last read, by entity."""
         self._stopping = False
+        self._monitoring: Monitoring | None = None
         self._gate = ReadyGate(ports)
         self._policies = NO_POLICIES
         self._owners: dict[str, tuple[str, int]] = {}
@@ -145,13 +150,33 @@ class ZookeeperNode:
         try:
             self.listeners.bind()
             self.listeners.hold(self.config.broker_listeners)
+            self._monitoring = self._open_monitoring()
             self.sessions.follow(
                 ClusterEntry(self.ports, self.sessions, self.config, self._owners, self._known)
             )
             self.sessions.open()
         except BaseException:
+            if self._monitoring is not None:
+                self._monitoring.close()
             self.listeners.close()
             raise
+
+    def _open_monitoring(self) -> Monitoring | None:
+        """The endpoint for metrics and health, where the configuration has one. Raises ``OSError``,
+        ``ConfigError``."""
+        if not self.config.values["metrics.listeners"]:
+            return None
+        from barnabas.zookeeper.node.monitored_node import MonitoredZookeeperNode
+
+        return MonitoredZookeeperNode(
+            self.ports,
+            self.listeners.servers,
+            self.sessions,
+            lambda: self.config,
+            lambda: self.broker,
+            lambda: self.controller,
+            lambda: self._stopping,
+        ).open_endpoint()
 
     def _read_directories(self) -> None:
         disk, failures = self.ports.disk, []
@@ -537,6 +562,8 @@ class ZookeeperNode:
             if finished:
                 return
             finished.append(None)
+            if self._monitoring is not None:
+                self._monitoring.close()
             self.listeners.close()
             self.channels.close()
             self._policies.close()

@@ -1,0 +1,226 @@
+"""Requests by API, with the time of each phase, and records and bytes by topic.
+
+The observer of a node's listeners counts as requests are answered: a partition of a Produce or Fetch costs
+some additions, a record nothing. Phases that took no time cost nothing either. A topic's counts end with the
+topic.
+
+Source of the phases: Kafka's RequestChannel and RequestMetrics; of the counts: BrokerTopicMetrics.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from struct import Struct
+from typing import cast
+
+from barnabas.broker.broker import Broker
+from barnabas.monitoring.exposition import Exposition, labels_text
+from barnabas.record.batch import HEADER_SIZE
+from barnabas.security.quotas.client_meter import is_follower
+from barnabas.types import Uuid
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.fetch_request import FetchRequest
+from barnabas.wire.messages.fetch_response import FetchResponse
+from barnabas.wire.messages.produce_request import ProduceRequest
+from barnabas.wire.messages.produce_response import ProduceResponse
+from barnabas.wire.request_timing import RequestTiming
+from barnabas.wire.schema import Message
+
+PHASES = ("queue", "local", "remote", "throttle", "send", "total")
+BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Upper bounds of the histograms' buckets."""
+_BOUNDS_MS = tuple(bound * 1000 for bound in BOUNDS_S)
+SECONDS = "barnabas_request_seconds{request,phase}"
+REQUESTS = "kafka.network:type=RequestMetrics,name=RequestsPerSec,request=*"
+TOPIC = "kafka.server:type=BrokerTopicMetrics,name={},topic=*"
+REPLICATED = "kafka.server:type=BrokerTopicMetrics,name=ReplicationBytesOutPerSec"
+LAST_OFFSET_DELTA = Struct(">i")
+LAST_OFFSET_DELTA_AT = 23
+NO_FAILURE = frozenset(
+    (
+        ErrorCode.NONE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+    )
+)
+"""Answers to clients whose metadata or position is old; Kafka does not count them as failures either."""
+
+
+class ApiTimes:
+    """The requests of one API since the process began."""
+
+    __slots__ = ("buckets", "count", "sums_ms")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.sums_ms = [0.0] * len(PHASES)
+        self.buckets = [[0] * (len(BOUNDS_S) + 1) for _ in PHASES]
+        """The requests by bucket, for each phase; without those for which the phase took no time."""
+
+
+class TopicCounts:
+    """What clients wrote to and read from one topic since the process began."""
+
+    __slots__ = (
+        "bytes_in", "bytes_out", "failed_fetches", "failed_produces", "fetches", "messages_in",
+        "produces",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.messages_in = self.bytes_in = self.bytes_out = 0
+        self.produces = self.fetches = 0
+        self.failed_produces = self.failed_fetches = 0
+
+
+FAMILIES = {
+    TOPIC.format("MessagesInPerSec"): "messages_in",
+    TOPIC.format("BytesInPerSec"): "bytes_in",
+    TOPIC.format("BytesOutPerSec"): "bytes_out",
+    TOPIC.format("TotalProduceRequestsPerSec"): "produces",
+    TOPIC.format("TotalFetchRequestsPerSec"): "fetches",
+    TOPIC.format("FailedProduceRequestsPerSec"): "failed_produces",
+    TOPIC.format("FailedFetchRequestsPerSec"): "failed_fetches",
+}
+
+
+class RequestSource:
+    """The observer of a node's listeners, and the source of what it counted. `broker` says which broker's
+    topics are counted; None while there is none."""
+
+    def __init__(self, broker: Callable[[], Broker | None]) -> None:
+        self._broker = broker
+        self._times: dict[str, ApiTimes] = {}
+        self._topics: dict[str, TopicCounts] = {}
+        self._replicated_bytes = 0
+
+    # -- observing ---------------------------------------------------------------------------------
+
+    def answered(self, timing: RequestTiming, request: Message, response: Message | None) -> None:
+        if timing.api_key == ApiKey.PRODUCE:
+            self._count_produce(
+                cast("ProduceRequest", request), cast("ProduceResponse | None", response)
+            )
+        elif timing.api_key == ApiKey.FETCH and response is not None:
+            timing.is_of_follower = is_follower(cast("FetchRequest", request))
+            self._count_fetch(cast("FetchResponse", response), timing.is_of_follower)
+
+    def sent(self, timings: Sequence[RequestTiming], now_ms: float) -> None:
+        for timing in timings:
+            name = name_of(timing)
+            times = self._times.get(name)
+            if times is None:
+                times = self._times[name] = ApiTimes()
+            times.count += 1
+            arrived_ms, began_ms, handled_ms = timing.arrived_ms, timing.began_ms, timing.handled_ms
+            answered_ms = timing.answered_ms
+            phases_ms = (
+                began_ms - arrived_ms,
+                handled_ms - began_ms,
+                answered_ms - handled_ms,
+                timing.throttle_ms,
+                now_ms - answered_ms,
+                now_ms - arrived_ms,
+            )
+            for phase, took_ms in enumerate(phases_ms):
+                if took_ms > 0:
+                    times.sums_ms[phase] += took_ms
+                    times.buckets[phase][bisect_left(_BOUNDS_MS, took_ms)] += 1
+
+    def _topic(self, name: str, topic_id: Uuid) -> TopicCounts | None:
+        if not name:
+            broker = self._broker()
+            topic = None if broker is None else broker.image.topics_by_id.get(topic_id)
+            if topic is None:
+                return None
+            name = topic.name
+        counts = self._topics.get(name)
+        if counts is None:
+            broker = self._broker()
+            if broker is None or name not in broker.image.topics_by_name:
+                return None  # names that clients invent are not kept
+            counts = self._topics[name] = TopicCounts()
+        return counts
+
+    def _count_produce(self, request: ProduceRequest, response: ProduceResponse | None) -> None:
+        refused: set[tuple[str, Uuid, int]] = set()
+        for answered in () if response is None else response.responses:
+            for answer in answered.partition_responses:
+                if answer.error_code:
+                    refused.add((answered.name, answered.topic_id, answer.index))
+                    counts = self._topic(answered.name, answered.topic_id)
+                    if counts is not None and answer.error_code not in NO_FAILURE:
+                        counts.failed_produces += 1
+        for topic in request.topic_data:
+            counts = self._topic(topic.name, topic.topic_id)
+            if counts is None:
+                continue
+            counts.produces += len(topic.partition_data)
+            for data in topic.partition_data:
+                records = data.records
+                if isinstance(records, list) or records is None or len(records) < HEADER_SIZE:
+                    continue
+                if refused and (topic.name, topic.topic_id, data.index) in refused:
+                    continue
+                counts.bytes_in += len(records)
+                [delta] = LAST_OFFSET_DELTA.unpack_from(records, LAST_OFFSET_DELTA_AT)
+                counts.messages_in += delta + 1
+
+    def _count_fetch(self, response: FetchResponse, is_of_follower: bool) -> None:
+        for topic in response.responses:
+            size = sum([len(data.records or ()) for data in topic.partitions])
+            if is_of_follower:
+                self._replicated_bytes += size
+                continue
+            counts = self._topic(topic.topic, topic.topic_id)
+            if counts is not None:
+                counts.fetches += len(topic.partitions)
+                counts.bytes_out += size
+                for data in topic.partitions:
+                    if data.error_code and data.error_code not in NO_FAILURE:
+                        counts.failed_fetches += 1
+
+    # -- a page ------------------------------------------------------------------------------------
+
+    def steps(self, page: Exposition) -> Iterator[None]:
+        for name, times in list(self._times.items()):
+            request = labels_text({"request": name})
+            page.add(REQUESTS, times.count, request)
+            for phase, counted in enumerate(times.buckets):
+                untimed = times.count - sum(counted)
+                counts = [counted[0] + untimed, *counted[1:]]
+                labels = labels_text({"request": name, "phase": PHASES[phase]})
+                page.add_histogram(SECONDS, BOUNDS_S, counts, times.sums_ms[phase] / 1000, labels)
+            yield
+        broker = self._broker()
+        if broker is None:
+            return
+        for name in [name for name in self._topics if name not in broker.image.topics_by_name]:
+            del self._topics[name]
+        page.add(REPLICATED, self._replicated_bytes)
+        for at, (name, topic) in enumerate(list(self._topics.items())):
+            labels = labels_text({"topic": name})
+            for mbean, field in FAMILIES.items():
+                page.add(mbean, getattr(topic, field), labels)
+            if at % 100 == 0:
+                yield
+        yield
+
+
+def name_of(timing: RequestTiming) -> str:
+    """The API as Kafka's metrics name it: ``Produce``, ``FetchConsumer``, ``FetchFollower``."""
+    name = NAMES[timing.api_key]
+    if timing.api_key == ApiKey.FETCH:
+        return name + ("Follower" if timing.is_of_follower else "Consumer")
+    return name
+
+
+NAMES = {int(key): "".join(word.title() for word in key.name.split("_")) for key in ApiKey}
