@@ -21,7 +21,7 @@ request must show.
 | path | answer |
 |---|---|
 | `/metrics` | every metric below, in Prometheus' text format; in OpenMetrics' where the request accepts it |
-| `/health/live` | 200 while the node's loop turns; no answer while logs are opened (use a startup probe) |
+| `/health/live` | 200 while the node's loop turns, also between two logs that are opened at the start |
 | `/health/ready` | 200 where the cluster can count on the node, else 503; JSON says why |
 
 A node is ready where it knows the leader of the metadata quorum (`quorum`), the controller has it

@@ -20,6 +20,10 @@ from barnabas.types import Buffer, Endpoint
 T = TypeVar("T")
 
 
+def no_work() -> None:
+    """Nothing is to be done between the parts of a long piece of work."""
+
+
 def call_all(callbacks: Iterable[Callable[[], object]]) -> None:
     """Call every callback, then raise the first exception, so that one failure skips no other callback."""
     fault: Exception | None = None

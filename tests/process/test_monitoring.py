@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from prometheus_client.openmetrics import parser
 
+from barnabas.cli.local.free_ports import HOST, FreePorts
 from barnabas.monitoring.table import metrics
-from tests.process.launch import Up, barnabas, wait_until
+from tests.process.launch import PATIENCE_S, Up, barnabas, wait_until
+from tests.process.test_node import format_storage, write_properties
 
 pytestmark = pytest.mark.process
 families_of: Any = parser.text_string_to_metric_families
@@ -74,7 +78,8 @@ def test_every_metric_of_the_table_has_a_value(up: Up) -> None:
         for metric in metrics().values()
         if not (name := metric.name).startswith("barnabas_security")
     }
-    zookeeper_only = {name for name in named if "todelete" in name or "leftout" in name}
+    of_zookeeper = ("todelete", "leftout", "zookeeper_session")
+    zookeeper_only = {name for name in named if any(part in name for part in of_zookeeper)}
     found: set[str] = set()
     for node in (1, 2, 3):
         families = scrape(up, node)
@@ -166,3 +171,48 @@ def test_the_endpoint_is_not_there_unless_it_is_configured() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert loaded.stdout.strip() == "[]"
+
+
+def test_health_is_answered_while_logs_are_opened(tmp_path: Path) -> None:
+    port = FreePorts().keep_or_take(None)
+    address = f"http://{HOST}:{port}"
+    file = write_properties(tmp_path, metrics_listeners=address)
+    format_storage(file)
+    gate, notices = tmp_path / "gate", tmp_path / "notices"
+    manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    manager.bind(str(notices))
+    manager.settimeout(PATIENCE_S)
+    node = subprocess.Popen(
+        [sys.executable, "-m", "tests.process.slow_opening", str(gate), str(file)],
+        env={**os.environ, "NOTIFY_SOCKET": str(notices)},
+    )
+    try:
+        wait_until(lambda: answer_of(f"{address}/health/live")[0] == 200, "it is not alive")
+        status, text = answer_of(f"{address}/health/ready")
+        assert status == 503 and "logs are being opened" in text
+        assert "kafka_server_kafkaserver_brokerstate 1" in answer_of(f"{address}/metrics")[1]
+        gate.touch()
+        wait_until(lambda: answer_of(f"{address}/health/ready")[0] == 200, "it is not ready")
+        said: list[str] = []
+        while "READY=1" not in said:
+            said += manager.recv(4096).decode().splitlines()
+        assert "STATUS=the broker's logs are being opened" in said
+        node.send_signal(signal.SIGTERM)
+        while "STOPPING=1" not in said:
+            said += manager.recv(4096).decode().splitlines()
+        assert node.wait(PATIENCE_S) == 0
+    finally:
+        node.kill()
+        node.wait()
+        manager.close()
+
+
+def answer_of(url: str) -> tuple[int, str]:
+    """Status and body; 0 where nothing listens."""
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+    except OSError:
+        return 0, ""

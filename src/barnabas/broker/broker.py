@@ -69,7 +69,7 @@ from barnabas.metadata.features import DIRECTORIES_SINCE
 from barnabas.metadata.image.image import BROKER, CLUSTER_DEFAULT, MetadataImage
 from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.metadata.image.registrations import holder_of_broker_id
-from barnabas.ports import Ports, Wakeup
+from barnabas.ports import Ports, Wakeup, no_work
 from barnabas.security.authorization.authorizer import authorizer_of
 from barnabas.security.quotas.client_quotas import ClientQuotas, QuotaWindows
 from barnabas.types import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Endpoint, TopicPartition, Uuid
@@ -198,10 +198,10 @@ class Broker:
 
     # -- start -----------------------------------------------------------------------------------
 
-    def start(self) -> None:
+    def start(self, between_logs: Callable[[], None] = no_work) -> None:
         """Open the logs (blocks) and introduce this broker to the controller. Raises ``OSError``
         where no log directory is usable."""
-        self.logs.open()
+        self.logs.open(between_logs)
         self.hashed.load()
         self.replicas.on_leadership(OFFSETS_TOPIC, self._on_offsets_leadership)
         self.transactions.start()

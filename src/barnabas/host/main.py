@@ -29,18 +29,22 @@ from barnabas.host.loop import Loop, end_signals, new_loop
 from barnabas.host.loop_watchdog import LoopWatchdog
 from barnabas.host.ports import HostPorts
 from barnabas.host.process.end_request import EndRequest
+from barnabas.host.process.service_notices import ServiceNotices
 from barnabas.host.process.standard_streams import fill_standard_streams
 from barnabas.host.secrets.config_files import node_config
 from barnabas.host.structured_log import StructuredLog
 from barnabas.log.errors import CorruptLogError
 from barnabas.metadata.storage_format import format_node
 from barnabas.node.node import Node
+from barnabas.ports import no_work
 from barnabas.raft.core.election_state import QuorumStateError
 from barnabas.raft.storage.snapshot_files import CorruptSnapshotError
 
 DAMAGE_ERRORS = (QuorumStateError, CorruptSnapshotError, CorruptLogError)
 """Damaged files of the quorum with which this replica could break a promise: the node does not start."""
 LOG_LEVEL_VARIABLE = "BARNABAS_LOG_LEVEL"
+SIGNAL_AGAIN_S = 0.05
+"""Interval in which a signal that came during the start is looked at again."""
 CLOSING_CHECK_S = 2.0
 """Interval in which a long shutdown must close at least one log. It is longer than the quorum's replica takes
 to stop afterwards."""
@@ -66,8 +70,9 @@ def load_config(path: str) -> NodeConfig:
 class RunnableNode(Protocol):
     """A node, whatever coordinates its cluster."""
 
-    def start(self) -> None: ...
+    def start(self, between_logs: Callable[[], None], /) -> None: ...
     def begin_shutdown(self, on_done: Callable[[], None]) -> None: ...
+    def why_not_ready(self) -> str: ...
 
     @property
     def logs_closed(self) -> int: ...
@@ -102,8 +107,12 @@ class NodeProcess:
         self.config = config
         self._node = new_node(config, self.ports, journal)
         self._status = 0
-        self._stopping = False
+        self._starting = self._stopping = False
+        self._turned_s = 0.0
         self._watch = LoopWatchdog(self._loop, self.ports.log)
+        self._notices = ServiceNotices(
+            self._loop, self.ports.log, os.environ, self._node.why_not_ready
+        )
         self._collector = GarbageCollector()
 
     def run(self, end_request: EndRequest | None = None) -> int:
@@ -118,6 +127,7 @@ class NodeProcess:
         finally:
             self._collector.end()
             self._watch.stop()
+            self._notices.stop()
             self.ports.network.abort_all()
             self.ports.stop(wait=self._status == 0)
             self._loop.close()
@@ -127,17 +137,28 @@ class NodeProcess:
         for name, near in self.config.unknown_keys().items():
             meant = {} if near is None else {"did_you_mean": near}
             self.ports.log("warning", "config.unknown_key", key=name, **meant)
+        self._starting = True
         try:
-            self._node.start()
+            self._node.start(
+                self._turn_once if self.config.values["metrics.listeners"] else no_work
+            )
         except (DirectoryError, ConfigError, *DAMAGE_ERRORS) as error:
             raise StartError(str(error)) from error
         except OSError as error:
             raise StartError(sentence_of(error)) from error
+        self._starting = False
         self._loop.housekeeper = self._collector
         self._collector.begin()
         took_ms = (time.monotonic() - self._began) * 1000
         self.ports.log("info", "node.started", node=self.config.node_id, took_ms=took_ms)
         self._loop.call_soon(self._watch_turns)
+
+    def _turn_once(self) -> None:
+        """One turn of the loop during the start, so that health is answered while logs are opened."""
+        if time.monotonic() - self._turned_s >= limits.SLICE_MS / 1000:
+            self._loop.stop()
+            self._loop.run_forever()
+            self._turned_s = time.monotonic()
 
     def _watch_turns(self) -> None:
         """Measure turns from now on, since the start itself was one long turn."""
@@ -148,12 +169,16 @@ class NodeProcess:
 
     def _on_signal(self, number: signal.Signals) -> None:
         name = signal.Signals(number).name
+        if self._starting:
+            self._loop.call_later(SIGNAL_AGAIN_S, self._on_signal, number)
+            return
         if self._stopping:
             if number == signal.SIGINT:
                 self._finish(1, "a second Ctrl-C")
             return
         self._stopping = True
         self.ports.log("info", "node.stopping", signal=name)
+        self._notices.stopping()
         self._loop.call_later(limits.SHUTDOWN_MS_MAX / 1000, self._cut_short, 0)
         self._node.begin_shutdown(lambda: self._finish(0, ""))
 

@@ -48,7 +48,9 @@ class Exposition:
     ) -> None:
         """Add the buckets, the sum and the count of one histogram. `counts` has one bucket more than
         `bounds`, and each counts its own values only."""
-        name, lines, below = self._metrics[mbean].name, self.lines(mbean), 0
+        metric, lines, below = self._metrics[mbean], self.lines(mbean), 0
+        assert metric.type is MetricType.HISTOGRAM, f"{mbean} is no histogram"
+        name = metric.name
         for bound, count in zip((*map(str, bounds), "+Inf"), counts, strict=True):
             below += count
             lines.append(f'{name}_bucket{{{labels},le="{bound}"}} {below}')

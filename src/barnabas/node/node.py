@@ -38,7 +38,7 @@ from barnabas.node.listeners import Listeners
 from barnabas.node.logger_configs import OwnLoggers
 from barnabas.node.metadata_loader import MetadataLoader
 from barnabas.policy import NO_POLICIES, load_policies
-from barnabas.ports import Ports
+from barnabas.ports import Ports, no_work
 from barnabas.raft import handlers as raft_handlers
 from barnabas.raft.raft_node import RaftNode
 from barnabas.raft.settings import settings_from_node
@@ -113,9 +113,10 @@ class Node:
         self._own_loggers = OwnLoggers(int(config.node_id), loggers or Loggers())
         self._policies = NO_POLICIES
 
-    def start(self) -> None:
-        """Start the node. Blocks on the disk until the logs are open. Raises ``DirectoryError``,
-        ``ConfigError`` or ``OSError``, with one sentence, where it cannot start."""
+    def start(self, between_logs: Callable[[], None] = no_work) -> None:
+        """Start the node. Blocks on the disk until the logs are open; `between_logs` is called between two
+        of them. Raises ``DirectoryError``, ``ConfigError`` or ``OSError``, with one sentence, where it
+        cannot start."""
         if self.config.is_controller:
             self._policies = load_policies(self.config.properties)
         self.security.check(self.ports, self.listeners.stages.values())
@@ -129,7 +130,7 @@ class Node:
                 if self._migrating is not None:
                     self._migrating.start()
                 if self.broker is not None:
-                    self.broker.start()
+                    self.broker.start(between_logs)
             except BaseException:
                 if self._monitoring is not None:
                     self._monitoring.close()
@@ -154,6 +155,15 @@ class Node:
             opened.close()
             raise
         return opened
+
+    def why_not_ready(self) -> str:
+        """The first reason why the cluster cannot count on this node; empty where it can."""
+        from barnabas.monitoring.health import readiness
+
+        if not hasattr(self, "quorum"):
+            return "the node starts"
+        checks = readiness(self.quorum, self.broker, is_stopping=self._stopping)
+        return next((check.why for check in checks if check.why), "")
 
     @property
     def is_stopping(self) -> bool:

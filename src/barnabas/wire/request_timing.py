@@ -16,12 +16,15 @@ class RequestTiming:
     """The times of one request."""
 
     __slots__ = (
-        "answered_ms", "api_key", "arrived_ms", "began_ms", "handled_ms", "is_of_follower",
-        "throttle_ms",
+        "_observer", "answered_ms", "api_key", "arrived_ms", "began_ms", "handled_ms",
+        "is_of_follower", "throttle_ms",
     )  # fmt: skip
 
-    def __init__(self, api_key: int, arrived_ms: float, began_ms: float) -> None:
+    def __init__(
+        self, observer: RequestObserver, api_key: int, arrived_ms: float, began_ms: float
+    ) -> None:
         """`began_ms`: the connection took the request up, behind the requests before it."""
+        self._observer = observer
         self.api_key = api_key
         self.arrived_ms = arrived_ms
         self.began_ms = began_ms
@@ -34,10 +37,16 @@ class RequestTiming:
         """The handler has returned. What is processed in parts is handled when it is answered."""
         self.handled_ms = float("inf") if isinstance(result, Working) else now_ms
 
-    def answered(self, now_ms: float) -> None:
-        """The response is there, and is encoded."""
+    def answered(self, request: Message, response: Message | None, now_ms: float) -> None:
+        """The response is there, and is encoded (None: the protocol has none)."""
         self.answered_ms = now_ms
         self.handled_ms = min(self.handled_ms, now_ms)
+        self._observer.answered(self, request, response)
+
+    @staticmethod
+    def sent(timings: Sequence[RequestTiming], now_ms: float) -> None:
+        """The responses of these requests of one listener were given to the network."""
+        timings[0]._observer.sent(timings, now_ms)
 
 
 class RequestObserver(Protocol):

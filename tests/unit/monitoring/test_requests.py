@@ -47,9 +47,14 @@ BATCH = build_batch([(None, b"a"), (None, b"b")], timestamp_ms=1)
 
 
 @pytest.fixture
-def source() -> RequestSource:
-    image = MetadataImage()
-    image.replay(TopicRecord(name="orders", topic_id=ORDERS))
+def image() -> MetadataImage:
+    found = MetadataImage()
+    found.replay(TopicRecord(name="orders", topic_id=ORDERS))
+    return found
+
+
+@pytest.fixture
+def source(image: MetadataImage) -> RequestSource:
     broker: Any = SimpleNamespace(image=image)
     return RequestSource(lambda: broker)
 
@@ -101,7 +106,8 @@ def produced(*codes: int, by_id: bool = True) -> tuple[ProduceRequest, ProduceRe
 
 
 def timing(key: ApiKey) -> RequestTiming:
-    return RequestTiming(int(key), 0.0, 0.0)
+    unobserved: Any = None
+    return RequestTiming(unobserved, int(key), 0.0, 0.0)
 
 
 @pytest.mark.parametrize("by_id", [True, False])
@@ -148,15 +154,16 @@ def test_followers_and_consumers_are_counted_apart(source: RequestSource) -> Non
         assert page[f"kafka_network_requestmetrics_requests_total request={name}"] == 1
 
 
-def test_counts_of_unknown_and_of_deleted_topics_are_not_kept(source: RequestSource) -> None:
+def test_counts_of_unknown_and_of_deleted_topics_are_not_kept(
+    source: RequestSource, image: MetadataImage
+) -> None:
     request, response = produced(0)
     source.answered(timing(ApiKey.PRODUCE), request, response)
     for topic in request.topic_data:
         topic.topic_id = Uuid(b"x" * 16)
     source.answered(timing(ApiKey.PRODUCE), request, response)
-    broker: Any = source._broker()
     assert topic_value(source, "messagesin") == 2
-    broker.image.topics_by_name.clear()
+    image.topics_by_name.clear()
     assert not [key for key in page_of(source) if "topic=" in key]
 
 
@@ -203,7 +210,7 @@ def test_the_time_of_a_handler_and_of_others_are_phases(source: RequestSource) -
     assert [page[f"{name}{bound}"] for bound in ("0.025", "0.05", "+Inf")] == [0, 1, 1]
 
 
-def test_what_is_processed_in_parts_is_the_handlers_time(source: RequestSource) -> None:
+def test_work_in_parts_is_the_handlers_time(source: RequestSource) -> None:
     work = Working()
     listener = Listener(source, work)
     listener.ask()

@@ -31,7 +31,7 @@ from barnabas.log.partition.partition_log import (
     PartitionLog,
 )
 from barnabas.log.partition.retention import take_deleted_paths
-from barnabas.ports import Ports, Wakeup, call_all
+from barnabas.ports import Ports, Wakeup, call_all, no_work
 from barnabas.types import (
     DIRECTORY_LOST,
     DIRECTORY_UNASSIGNED,
@@ -111,16 +111,16 @@ class LogDirectories:
                     f"{directory.path} is in use by another process; a node needs its own directory"
                 )
 
-    def open(self) -> None:
+    def open(self, between: Callable[[], None] = no_work) -> None:
         """Open every log of every directory. Blocks. A directory that cannot be read goes offline;
-        where none is left, ``OSError``."""
+        where none is left, ``OSError``. `between` is called between two logs."""
         for directory in self.directories:
             if not directory.is_online:
                 path, reason = directory.path, directory.offline_reason
                 self.ports.log("error", "log.directory_offline", path=path, reason=reason)
                 continue
             try:
-                self._open_directory(directory)
+                self._open_directory(directory, between)
             except OSError as error:
                 self.fail(directory, f"opening it failed: {error}")
             except Exception as error:  # noqa: BLE001 - a fault of this program: told, and the others live
@@ -132,7 +132,7 @@ class LogDirectories:
         self._arm()
         self.cleaner.start()
 
-    def _open_directory(self, directory: LogDirectory) -> None:
+    def _open_directory(self, directory: LogDirectory, between: Callable[[], None]) -> None:
         directory.load(partial(_say_rebuilt, self.ports))
         found_here = set[TopicPartition]()
         for found in directory.partitions():
@@ -149,6 +149,7 @@ class LogDirectories:
                 if not directory.is_online:
                     return
             found_here.add(found.partition)
+            between()
         directory.segments_at_close = {}
         self.futures.open(directory)
         if not directory.was_clean:

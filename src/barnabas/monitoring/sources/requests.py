@@ -68,7 +68,7 @@ class ApiTimes:
 
 
 class TopicCounts:
-    """What clients wrote to and read from one topic since the process began."""
+    """The traffic of clients with one topic since the process began."""
 
     __slots__ = (
         "bytes_in", "bytes_out", "failed_fetches", "failed_produces", "fetches", "messages_in",

@@ -369,9 +369,9 @@ class ServerConnection:
         self._last = entry
         meter = server.meter
         began_ms = 0.0 if meter is None else self._spent.begin()
-        timing = None
-        if server.observer is not None:
-            timing = RequestTiming(header.api_key, self._arrived_ms, server.now_ms())
+        timing, observer = None, server.observer
+        if observer is not None:
+            timing = RequestTiming(observer, header.api_key, self._arrived_ms, server.now_ms())
         request = decode_request(entry, header, frame)
         ctx = self._peer.context(header)
         server.requests += 1
@@ -456,7 +456,7 @@ class ServerConnection:
                 self.end("connection.unanswerable", request=repr(ctx))
         if parts is not None:
             if timing is not None:
-                self._observe(timing, request, response)
+                timing.answered(request, response, self.server.now_ms())
             self.responses.put(parts, timing)
         if charge is not None:
             self._spent.on_encoded(charge)
@@ -500,7 +500,7 @@ class ServerConnection:
         if turn is self._waiting:
             self._waiting = None
         if turn.timing is not None:
-            self._observe(turn.timing, turn.request, response)
+            turn.timing.answered(turn.request, response, self.server.now_ms())
         responses = self.responses
         responses.settle(turn, parts)
         turns, waiting = responses.turns, self._waiting
@@ -523,18 +523,10 @@ class ServerConnection:
             self.last_active_ms = self.server.now_ms()
             if self.server.meter is not None:
                 self._spent.on_sent()
-        observer, timings = self.server.observer, responses.timings
+        timings = responses.timings
         if timings and not responses.queued:
             responses.timings = []
-            if observer is not None:
-                observer.sent(timings, self.server.now_ms())
-
-    def _observe(self, timing: RequestTiming, request: Message, response: Message | None) -> None:
-        """Count a request that is answered."""
-        observer = self.server.observer
-        timing.answered(self.server.now_ms())
-        if observer is not None:
-            observer.answered(timing, request, response)
+            RequestTiming.sent(timings, self.server.now_ms())
 
     # -- throttling ------------------------------------------------------------------------------
 

@@ -5,7 +5,8 @@ Its own check is the session with the ensemble. Its controller counts what Kafka
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from typing import Protocol
 
 from barnabas.broker.broker import Broker
 from barnabas.config.node import NodeConfig
@@ -13,8 +14,8 @@ from barnabas.monitoring.exposition import Exposition, labels_text
 from barnabas.monitoring.health import HealthCheck
 from barnabas.monitoring.monitoring import Monitoring
 from barnabas.monitoring.scrape import Wait
+from barnabas.node.listeners import Listeners
 from barnabas.ports import Ports
-from barnabas.wire.server import RequestServer
 from barnabas.zookeeper.controller.zookeeper_controller import ZookeeperController
 from barnabas.zookeeper.session_keeper import SessionKeeper
 from barnabas.zookeeper.states.controller_metrics import count_all
@@ -22,42 +23,50 @@ from barnabas.zookeeper.states.controller_metrics import count_all
 SESSION = "barnabas_zookeeper_session{state}"
 
 
-class MonitoredZookeeperNode:
+class WatchedNode(Protocol):
     """The parts of a node. Its broker and its controller come once a session with the ensemble is there."""
+
+    @property
+    def ports(self) -> Ports: ...
+    @property
+    def config(self) -> NodeConfig: ...
+    @property
+    def listeners(self) -> Listeners: ...
+    @property
+    def sessions(self) -> SessionKeeper: ...
+    @property
+    def broker(self) -> Broker | None: ...
+    @property
+    def controller(self) -> ZookeeperController | None: ...
+    @property
+    def is_stopping(self) -> bool: ...
+    @property
+    def is_ready(self) -> bool: ...
+
+
+class MonitoredZookeeperNode:
+    """A node as `Monitoring` sees it, and what only this mode has."""
 
     quorum = None
     controller = None
     """A controller whose journal is a metadata log; `steps` counts this mode's."""
 
-    def __init__(
-        self,
-        ports: Ports,
-        servers: Mapping[str, RequestServer],
-        sessions: SessionKeeper,
-        config: Callable[[], NodeConfig],
-        broker: Callable[[], Broker | None],
-        controller: Callable[[], ZookeeperController | None],
-        is_stopping: Callable[[], bool],
-    ) -> None:
-        self.ports = ports
-        self.servers = servers
-        self._sessions = sessions
-        self._config = config
-        self._broker = broker
-        self._controller = controller
-        self._is_stopping = is_stopping
+    def __init__(self, node: WatchedNode) -> None:
+        self._node = node
+        self.ports = node.ports
+        self.servers = node.listeners.servers
 
     @property
     def config(self) -> NodeConfig:
-        return self._config()
+        return self._node.config
 
     @property
     def broker(self) -> Broker | None:
-        return self._broker()
+        return self._node.broker
 
     @property
     def is_stopping(self) -> bool:
-        return self._is_stopping()
+        return self._node.is_stopping
 
     def open_endpoint(self) -> Monitoring:
         """Listen. Raises ``OSError``, ``ConfigError``."""
@@ -76,15 +85,17 @@ class MonitoredZookeeperNode:
     # -- what only this mode has -------------------------------------------------------------------
 
     def checks(self) -> Iterator[HealthCheck]:
-        state = self._sessions.state_name
-        why = "" if self._sessions.is_connected else f"the session with the ensemble is {state}"
+        state = self._node.sessions.state_name
+        why = (
+            "" if self._node.sessions.is_connected else f"the session with the ensemble is {state}"
+        )
         yield HealthCheck("session", why)
         if self.broker is None:
             yield HealthCheck("registration", "the broker waits for the ensemble")
 
     def steps(self, page: Exposition) -> Iterator[Wait | None]:
-        page.add(SESSION, 1, labels_text({"state": self._sessions.state_name}))
-        controller = self._controller()
+        page.add(SESSION, 1, labels_text({"state": self._node.sessions.state_name}))
+        controller = self._node.controller
         if controller is None:
             return
         decider, book, left_out = (

@@ -14,7 +14,6 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING
 
 from barnabas.broker.broker import Broker
 from barnabas.broker.cluster_traits import ClusterTraits
@@ -44,7 +43,7 @@ from barnabas.node.listeners import Listeners
 from barnabas.node.logger_configs import OwnLoggers
 from barnabas.node.node import LOCK_FILE
 from barnabas.policy import NO_POLICIES, load_policies
-from barnabas.ports import Ports
+from barnabas.ports import Ports, no_work
 from barnabas.security.delegation_tokens import TokenCredentials, TokenSecrets
 from barnabas.security.listener_security import random_bytes_of
 from barnabas.security.node_security import NodeSecurity
@@ -74,6 +73,7 @@ from barnabas.zookeeper.layout.cluster_znodes import config_changes
 from barnabas.zookeeper.layout.config_znodes import CONFIG, DEFAULT, resource_of
 from barnabas.zookeeper.layout.json_bytes import MalformedZnode
 from barnabas.zookeeper.node.cluster_entry import ClusterEntry
+from barnabas.zookeeper.node.own_endpoint import OwnEndpoint
 from barnabas.zookeeper.node.quorum_enrolment import QuorumEnrolment
 from barnabas.zookeeper.node.ready_gate import ReadyGate
 from barnabas.zookeeper.node.zookeeper_apis import add_forwarding, add_to, guard_with
@@ -81,9 +81,6 @@ from barnabas.zookeeper.operations import SyncPath
 from barnabas.zookeeper.session import HasZooKeeper
 from barnabas.zookeeper.session_keeper import SessionKeeper, session_settings
 from barnabas.zookeeper.token_store import TokenStore
-
-if TYPE_CHECKING:
-    from barnabas.monitoring.monitoring import Monitoring
 
 TRAITS = ClusterTraits(
     takes_envelopes=False,
@@ -132,8 +129,9 @@ class ZookeeperNode:
         self.token_requests: TokenRequests | None = None
         self._entities: dict[str, Mapping[str, str]] = {}
         """Configurations of users, clients and IP addresses as last read, by entity."""
-        self._stopping = False
-        self._monitoring: Monitoring | None = None
+        self.is_stopping = False
+        self._endpoint = OwnEndpoint(self)
+        self.why_not_ready = self._endpoint.why_not_ready
         self._gate = ReadyGate(ports)
         self._policies = NO_POLICIES
         self._owners: dict[str, tuple[str, int]] = {}
@@ -142,41 +140,24 @@ class ZookeeperNode:
 
     # -- start -------------------------------------------------------------------------------------
 
-    def start(self) -> None:
-        """Start the node. Raises ``DirectoryError``, ``ConfigError`` or ``OSError``, with one sentence."""
+    def start(self, between_logs: Callable[[], None] = no_work) -> None:
+        """Start the node. Raises ``DirectoryError``, ``ConfigError`` or ``OSError``, with one sentence. The
+        logs are opened later, in a turn of the loop, so that nothing can be done between them."""
         self._policies = load_policies(self.config.properties)
         self.security.check(self.ports, self.listeners.stages.values())
         self._read_directories()
         try:
             self.listeners.bind()
             self.listeners.hold(self.config.broker_listeners)
-            self._monitoring = self._open_monitoring()
+            self._endpoint.open()
             self.sessions.follow(
                 ClusterEntry(self.ports, self.sessions, self.config, self._owners, self._known)
             )
             self.sessions.open()
         except BaseException:
-            if self._monitoring is not None:
-                self._monitoring.close()
+            self._endpoint.close()
             self.listeners.close()
             raise
-
-    def _open_monitoring(self) -> Monitoring | None:
-        """The endpoint for metrics and health, where the configuration has one. Raises ``OSError``,
-        ``ConfigError``."""
-        if not self.config.values["metrics.listeners"]:
-            return None
-        from barnabas.zookeeper.node.monitored_node import MonitoredZookeeperNode
-
-        return MonitoredZookeeperNode(
-            self.ports,
-            self.listeners.servers,
-            self.sessions,
-            lambda: self.config,
-            lambda: self.broker,
-            lambda: self.controller,
-            lambda: self._stopping,
-        ).open_endpoint()
 
     def _read_directories(self) -> None:
         disk, failures = self.ports.disk, []
@@ -553,17 +534,16 @@ class ZookeeperNode:
     def begin_shutdown(self, on_done: Callable[[], None]) -> None:
         """Begin a controlled shutdown: move the leaderships away, close the logs, end the session, then call
         `on_done`."""
-        if self._stopping:
+        if self.is_stopping:
             return
-        self._stopping = True
+        self.is_stopping = True
         finished: list[None] = []
 
         def finish() -> None:
             if finished:
                 return
             finished.append(None)
-            if self._monitoring is not None:
-                self._monitoring.close()
+            self._endpoint.close()
             self.listeners.close()
             self.channels.close()
             self._policies.close()

@@ -1,0 +1,109 @@
+"""Tells the service manager how this node is, as systemd's ``sd_notify`` does: READY, STATUS, WATCHDOG and
+STOPPING, in datagrams to the socket that ``NOTIFY_SOCKET`` names.
+
+READY is sent once, when the node is ready for the first time; STATUS whenever the reason why it is not ready
+changes; WATCHDOG at least twice in ``WATCHDOG_USEC``, by the node's own loop: a loop that does not turn says
+nothing. A socket that cannot be reached costs one log line.
+
+Source: systemd's sd_notify(3) and sd_watchdog_enabled(3).
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Mapping
+
+from barnabas.host.loop import Loop
+
+SOCKET_VARIABLE = "NOTIFY_SOCKET"
+WATCHDOG_VARIABLE = "WATCHDOG_USEC"
+WATCHDOG_PID_VARIABLE = "WATCHDOG_PID"
+LOOK_S = 0.25
+"""Interval in which the node's state is looked at."""
+
+Log = Callable[..., None]
+
+
+class ServiceNotices:
+    """The notices of one process, from `start` to `stop`."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        log: Log,
+        environment: Mapping[str, str],
+        why_not_ready: Callable[[], str],
+    ) -> None:
+        """`why_not_ready` returns the reason in a sentence; empty where the node is ready."""
+        self._loop = loop
+        self._log = log
+        address = environment.get(SOCKET_VARIABLE, "")
+        self._address = "\0" + address[1:] if address.startswith("@") else address
+        self._why_not_ready = why_not_ready
+        self._watchdog_s = watchdog_s(environment)
+        self._socket: socket.socket | None = None
+        self._status: str | None = None
+        self._was_ready = False
+        self._has_ended = False
+
+    @property
+    def are_wanted(self) -> bool:
+        return bool(self._address)
+
+    def start(self) -> None:
+        """Send notices from now on; none where no service manager asks for them."""
+        if self.are_wanted:
+            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+            self._socket.setblocking(False)
+            self._look()
+
+    def stop(self) -> None:
+        self._has_ended = True
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def stopping(self) -> None:
+        """The node begins its shutdown."""
+        self._send("STOPPING=1\nSTATUS=the node shuts down")
+        self._status = "the node shuts down"
+
+    def _look(self) -> None:
+        if self._has_ended:
+            return
+        why = self._why_not_ready()
+        lines = []
+        if not why and not self._was_ready:
+            self._was_ready = True
+            lines.append("READY=1")
+        status = why or "ready"
+        if status != self._status:
+            self._status = status
+            lines.append(f"STATUS={status}")
+        if self._watchdog_s:
+            lines.append("WATCHDOG=1")
+        if lines:
+            self._send("\n".join(lines))
+        interval_s = min(LOOK_S, self._watchdog_s / 2) if self._watchdog_s else LOOK_S
+        self._loop.call_later(interval_s, self._look)
+
+    def _send(self, text: str) -> None:
+        if self._socket is None:
+            return
+        try:
+            self._socket.sendto(text.encode(), self._address)
+        except BlockingIOError:
+            self._status = None  # the manager has not read the earlier ones: say it again
+        except OSError as error:
+            self._log("warning", "service.notice_failed", reason=str(error))
+            self.stop()
+
+
+def watchdog_s(environment: Mapping[str, str]) -> float:
+    """The time within which the service manager expects a sign of life of this process; 0 for none."""
+    text = environment.get(WATCHDOG_VARIABLE, "")
+    pid = environment.get(WATCHDOG_PID_VARIABLE, "")
+    if not text.isascii() or not text.isdigit() or (pid and pid != str(os.getpid())):
+        return 0.0
+    return int(text) / 1_000_000
