@@ -1,0 +1,1 @@
+"""Boards for Grafana and alert rules for Prometheus, made of the table of metrics."""
