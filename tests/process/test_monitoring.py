@@ -62,6 +62,13 @@ def scrape(up: Up, node: int) -> dict[str, Any]:
     return {family.name: family for family in families_of(text)}
 
 
+def replicas_of(families: dict[str, Any], topic: str) -> int:
+    """How many replicas of a topic are on the node of the page."""
+    family = families.get("kafka_log_log_size")
+    samples = [] if family is None else family.samples
+    return sum(sample.labels["topic"] == topic for sample in samples)
+
+
 def run(up: Up, *command: str) -> None:
     done = barnabas(*command, "--data", str(up.data))
     assert done.returncode == 0, done.stderr
@@ -70,9 +77,7 @@ def run(up: Up, *command: str) -> None:
 def test_every_metric_of_the_table_has_a_value(up: Up) -> None:
     run(up, "topics", "create", "seen", "--partitions", "3", "--replication-factor", "3")
     commit_behind(up, "seen", "readers", records=2)
-    wait_until(
-        lambda: len(scrape(up, 1)["kafka_log_log_size"].samples) == 3, "no replica is on node 1"
-    )
+    wait_until(lambda: replicas_of(scrape(up, 1), "seen") == 3, "no replica is on node 1")
     named = {
         name.removesuffix("_total") if metric.type == "counter" else name
         for metric in metrics().values()
@@ -83,7 +88,7 @@ def test_every_metric_of_the_table_has_a_value(up: Up) -> None:
     found: set[str] = set()
     for node in (1, 2, 3):
         families = scrape(up, node)
-        assert len(families["kafka_log_log_size"].samples) == 3
+        assert replicas_of(families, "seen") == 3
         found |= set(families)
     assert found == named - zookeeper_only
 

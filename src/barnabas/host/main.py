@@ -138,10 +138,10 @@ class NodeProcess:
             meant = {} if near is None else {"did_you_mean": near}
             self.ports.log("warning", "config.unknown_key", key=name, **meant)
         self._starting = True
+        self._notices.start()
+        is_watched = self._notices.are_wanted or self.config.values["metrics.listeners"]
         try:
-            self._node.start(
-                self._turn_once if self.config.values["metrics.listeners"] else no_work
-            )
+            self._node.start(self._turn_once if is_watched else no_work)
         except (DirectoryError, ConfigError, *DAMAGE_ERRORS) as error:
             raise StartError(str(error)) from error
         except OSError as error:

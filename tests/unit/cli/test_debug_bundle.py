@@ -64,7 +64,7 @@ def test_headers_are_those_of_the_last_batches(tmp_path: Path) -> None:
     assert "damaged" in json.loads(last_headers(segment).splitlines()[-1])
 
 
-def test_what_cannot_be_had_says_why(tmp_path: Path) -> None:
+def test_a_part_that_is_missing_says_why(tmp_path: Path) -> None:
     missing = tmp_path / "missing"
     assert b"No such file" in end_of(missing, 10)
     assert b"refused" in page("http://127.0.0.1:1/metrics", "")

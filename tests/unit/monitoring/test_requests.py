@@ -154,6 +154,14 @@ def test_followers_and_consumers_are_counted_apart(source: RequestSource) -> Non
         assert page[f"kafka_network_requestmetrics_requests_total request={name}"] == 1
 
 
+def test_a_fetch_of_the_quorum_is_a_followers(source: RequestSource) -> None:
+    quorums: Any = SimpleNamespace()
+    observed = timing(ApiKey.FETCH)
+    source.answered(observed, quorums, quorums)
+    source.sent([observed], 1.0)
+    assert page_of(source)["kafka_network_requestmetrics_requests_total request=FetchFollower"] == 1
+
+
 def test_counts_of_unknown_and_of_deleted_topics_are_not_kept(
     source: RequestSource, image: MetadataImage
 ) -> None:

@@ -1,4 +1,4 @@
-"""``barnabas debug``: one file to send to whoever helps."""
+"""``barnabas debug``: one file to send to those who help."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from barnabas.cli.reports.debug_bundle import (
 )
 
 FOLDER = "barnabas-debug"
-app = typer.Typer(help="What helps to find a fault.", no_args_is_help=True)
+app = typer.Typer(help="One file to send to those who help.", no_args_is_help=True)
 
 
 @app.callback()
 def debug() -> None:
-    """What helps to find a fault."""
+    """Write one file to send to those who help."""
 
 
 @app.command()

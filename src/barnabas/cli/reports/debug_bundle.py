@@ -49,8 +49,8 @@ PAGE_BYTES_MAX = 64 * 1024 * 1024
 
 
 PLAIN_FILES = ("meta.properties", ".kafka_cleanshutdown")
-"""Files of a log directory that are shown whole, beside checkpoints of offsets. A ``bootstrap.checkpoint`` may
-have credentials."""
+"""Files of a log directory that are shown whole, beside checkpoints of offsets. A ``bootstrap.checkpoint``
+may have credentials."""
 
 
 class NodePlace(NamedTuple):
@@ -67,7 +67,7 @@ Entry = tuple[str, bytes]
 
 
 def versions() -> Entry:
-    """What runs here."""
+    """The versions of the program, of Python and of packages."""
     found = {
         "barnabas": __version__,
         "python": sys.version,
@@ -84,7 +84,7 @@ def describes(where: Sequence[str]) -> Iterator[Entry]:
 
 
 def node_files(node: NodePlace) -> Iterator[Entry]:
-    """What is known of one node on this machine."""
+    """The files about one node on this machine."""
     folder = f"node-{node.node_id}"
     try:
         properties = parse_properties(node.properties.read_text(encoding="utf-8", errors="replace"))

@@ -44,7 +44,7 @@ class ServiceNotices:
         self._watchdog_s = watchdog_s(environment)
         self._socket: socket.socket | None = None
         self._status: str | None = None
-        self._was_ready = False
+        self._was_ready = self._is_stopping = False
         self._has_ended = False
 
     @property
@@ -66,8 +66,8 @@ class ServiceNotices:
 
     def stopping(self) -> None:
         """The node begins its shutdown."""
+        self._is_stopping = True
         self._send("STOPPING=1\nSTATUS=the node shuts down")
-        self._status = "the node shuts down"
 
     def _look(self) -> None:
         if self._has_ended:
@@ -78,7 +78,7 @@ class ServiceNotices:
             self._was_ready = True
             lines.append("READY=1")
         status = why or "ready"
-        if status != self._status:
+        if status != self._status and not self._is_stopping:
             self._status = status
             lines.append(f"STATUS={status}")
         if self._watchdog_s:

@@ -105,13 +105,15 @@ class RequestSource:
     # -- observing ---------------------------------------------------------------------------------
 
     def answered(self, timing: RequestTiming, request: Message, response: Message | None) -> None:
-        if timing.api_key == ApiKey.PRODUCE:
-            self._count_produce(
-                cast("ProduceRequest", request), cast("ProduceResponse | None", response)
-            )
-        elif timing.api_key == ApiKey.FETCH and response is not None:
-            timing.is_of_follower = is_follower(cast("FetchRequest", request))
-            self._count_fetch(cast("FetchResponse", response), timing.is_of_follower)
+        if isinstance(request, ProduceRequest):
+            self._count_produce(request, cast("ProduceResponse | None", response))
+        elif isinstance(request, FetchRequest):
+            timing.is_of_follower = is_follower(request)
+            if isinstance(response, FetchResponse):
+                self._count_fetch(response, timing.is_of_follower)
+        else:
+            # The quorum reads its own form of Fetch; only its replicas send that.
+            timing.is_of_follower = timing.api_key == ApiKey.FETCH
 
     def sent(self, timings: Sequence[RequestTiming], now_ms: float) -> None:
         for timing in timings:
