@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 pytest_plugins = ["barnabas.pipeline.testing"]
 PAGES = ("README.md", "docs/spark.md", "docs/pipelines.md")
 DECLARATIVE = "declarative"
-"""The word of a block that only ``spark-pipelines`` can run. No test does."""
+"""The word of a block that only ``spark-pipelines`` runs: see tests/spark/test_declarative_pipelines.py."""
 WITH_REGISTRY = "registry"
 """The word of a block that asks a schema registry."""
 REGISTRY = "https://registry:8081"
