@@ -55,7 +55,7 @@ def browser() -> Iterator[Chrome]:
 
 @pytest.fixture(scope="session")
 def cluster(browser: Any) -> Iterator[Cluster]:
-    """Three nodes with a topic whose records are hostile. PageRequest for after the browser, which may
+    """Three nodes with a topic whose records are hostile. Asks for the browser, which may
     skip."""
     settings = {"offsets.topic.num.partitions": "1", "broker.session.timeout.ms": "3000"}
     with Cluster(nodes=3, settings=settings, racks=("a", "b", "c")) as started:
@@ -69,7 +69,8 @@ def cluster(browser: Any) -> Iterator[Cluster]:
                         )
                     )
             offsets = {TopicPartition("flights", 0): CommittedOffset(2)}
-            client.call(commit(client.client, GroupIdentity("billing"), offsets))
+            for group in ("billing", HOSTILE.decode()):
+                client.call(commit(client.client, GroupIdentity(group), offsets))
         yield started
 
 
@@ -118,6 +119,15 @@ class Page:
 
     def find(self, selector: str) -> Any:
         return self.browser.find_element("css selector", selector)
+
+    def count(self, selector: str) -> int:
+        """How many elements the page has now; it waits for none."""
+        script = "return document.querySelectorAll(arguments[0]).length"
+        return int(self.browser.execute_script(script, selector))
+
+    def confirm(self) -> None:
+        """Press the button that makes the change that the page shows."""
+        self.find("main form[method=post] button").click()
 
     def wait_for(self, text: str, timeout_s: float = 20.0) -> None:
         """Wait until the page shows `text`."""

@@ -54,6 +54,7 @@ NAVIGATION = (
     ("events", "Events", "/events", "e"),
     ("topics", "Topics", "/topics", "t"),
     ("groups", "Groups", "/groups", "r"),
+    ("configs", "Configurations", "/configs", "o"),
 )
 """Section, name, address and key of each entry."""
 PRINCIPALS = {"PLAINTEXT": "everyone", "SSL": "the console's certificate"}
@@ -243,23 +244,25 @@ class Console:
             form = await read_form(request)
             if not _is_own_form(request, session, form):
                 return self._refusal(session, FOREIGN_FORM, 403)
+            assert form is not None
             if self.settings.read_only:
                 return self._refusal(session, "This console is read-only.", 403)
             try:
-                to = await run_in_threadpool(self._changed, page, request, session)
+                to = await run_in_threadpool(self._changed, page, request, session, form)
             except EXPECTED as error:
                 return self._refusal(session, explained(error), status_of(error))
             return RedirectResponse(to, 303)
 
         return post
 
-    def _changed(self, page: Page, request: Request, session: BrowserSession) -> str:
-        """Make the change of a page, with what its address says; where to go then."""
+    def _changed(
+        self, page: Page, request: Request, session: BrowserSession, form: Mapping[str, str]
+    ) -> str:
+        """Make the change of a page, with what its address and its form say; where to go then."""
         assert page.change is not None
         with session.user.pool.client() as connected:
-            return page.change(
-                PageRequest(connected, session.user, request.query_params, self.settings)
-            )
+            query = request.query_params
+            return page.change(PageRequest(connected, session.user, query, self.settings, form))
 
     def _refusal(self, session: BrowserSession | None, problem: str, status: int) -> Response:
         values: dict[str, Any] = {

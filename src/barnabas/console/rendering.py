@@ -70,11 +70,12 @@ def clock(at_ms: int | None) -> str:
 
 
 def link(path: str, **query: object) -> str:
-    """A path with a query; what is None or empty is left out, a list repeats its key."""
+    """A path with a query; what is None, False or empty is left out (0 is not), a list repeats its key."""
     pairs: list[tuple[str, str]] = []
     for key, value in query.items():
         values = value if isinstance(value, (list, tuple)) else [value]
-        pairs += [(key.rstrip("_"), str(one)) for one in values if one not in (None, "", False)]
+        given = [one for one in values if one is not None and one is not False and one != ""]
+        pairs += [(key.rstrip("_"), str(one)) for one in given]
     return f"{path}?{urlencode(pairs, errors='replace')}" if pairs else path
 
 

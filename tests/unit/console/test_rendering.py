@@ -80,6 +80,7 @@ def test_halves_of_a_surrogate_pair_do_not_stop_a_page() -> None:
 
 
 def test_a_link_quotes_what_it_carries() -> None:
+    assert link("/t", partition=0, first=0.0) == "/t?partition=0&first=0.0"
     assert link("/t", name="a&b=<c>", none=None, empty="") == "/t?name=a%26b%3D%3Cc%3E"
 
 

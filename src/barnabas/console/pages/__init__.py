@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from barnabas.console.pages import cluster, events, group_reset, groups, records, topic, topics
+from barnabas.console.pages import (
+    cluster,
+    configs,
+    events,
+    group_reset,
+    groups,
+    records,
+    topic,
+    topics,
+)
 from barnabas.console.pages.page import Page
 
 PAGES: tuple[Page, ...] = (
     cluster.PAGE, events.PAGE, topics.PAGE, topic.PAGE, records.PAGE, groups.PAGE, groups.ONE,
-    group_reset.PAGE,
+    group_reset.PAGE, configs.PAGE, configs.ONE,
 )  # fmt: skip

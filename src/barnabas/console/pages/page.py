@@ -4,7 +4,7 @@ shows."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from starlette.datastructures import QueryParams
@@ -23,6 +23,8 @@ class PageRequest:
     user: UserView
     query: QueryParams
     settings: ConsoleSettings
+    form: Mapping[str, str] = field(default_factory=dict)
+    """The fields of a change's form beside the token: passwords and records, which no address has."""
 
     def text(self, name: str, otherwise: str = "") -> str:
         return self.query.get(name, "").strip() or otherwise
