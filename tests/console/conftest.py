@@ -13,9 +13,10 @@ import pytest
 
 from barnabas.client.offsets import CommittedOffset, GroupIdentity, commit
 from barnabas.client.records import ProducerRecord
-from barnabas.host.client import connect
+from barnabas.host.client import Connected, connect
 from barnabas.testing.cluster import Cluster
 from barnabas.types import TopicPartition
+from tests.hanging_transaction import UNVERIFIED
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -57,7 +58,10 @@ def browser() -> Iterator[Chrome]:
 def cluster(browser: Any) -> Iterator[Cluster]:
     """Three nodes with a topic whose records are hostile. Asks for the browser, which may
     skip."""
-    settings = {"offsets.topic.num.partitions": "1", "broker.session.timeout.ms": "3000"}
+    settings = {
+        "offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1",
+        "broker.session.timeout.ms": "3000", UNVERIFIED: "false",
+    }  # fmt: skip
     with Cluster(nodes=3, settings=settings, racks=("a", "b", "c")) as started:
         with connect(started.bootstrap) as client:
             client.create_topic("flights", partitions=3, replication_factor=3)
@@ -72,6 +76,13 @@ def cluster(browser: Any) -> Iterator[Cluster]:
             for group in ("billing", HOSTILE.decode()):
                 client.call(commit(client.client, GroupIdentity(group), offsets))
         yield started
+
+
+@pytest.fixture(scope="session")
+def connected(cluster: Cluster) -> Iterator[Connected]:
+    """A client of that cluster."""
+    with connect(cluster.bootstrap) as client:
+        yield client
 
 
 @pytest.fixture(scope="session")

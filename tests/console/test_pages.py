@@ -19,6 +19,9 @@ PAGES = {
     "/configs?kind=group": "<script>",
     "/configs?kind=broker&name=1&all=1": "DEFAULT_CONFIG",
     "/config?kind=topic&name=flights&key=retention.ms": "604800000",
+    "/transactions": "Find those that hang",
+    "/producers?topic=flights&partition=0": "last sequence",
+    "/moves": "Log directories",
     "/group/reset?id=billing&way=to-earliest": "--to-earliest --execute",
 }
 """Addresses, and something that each shows."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,19 +12,12 @@ from barnabas.client.offsets import CommittedOffset, GroupIdentity
 from barnabas.client.producers.transactional_producer import TransactionalProducer
 from barnabas.client.records import ProducerRecord
 from barnabas.host.client import Connected, connect
-from barnabas.record.builder import build_batch
 from barnabas.testing.cluster import Cluster
 from barnabas.types import TopicPartition
-from barnabas.wire.messages.produce_request import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
+from tests.hanging_transaction import UNVERIFIED, leave_open
 from tests.process.launch import barnabas
 
 pytestmark = pytest.mark.process
-
-UNVERIFIED = "transaction.partition.verification.enable"
 
 
 @pytest.fixture(scope="module")
@@ -47,26 +39,6 @@ def ask(cluster: Cluster, *arguments: str) -> Any:
     ended = barnabas("transactions", *arguments, "--json", "--bootstrap", cluster.bootstrap)
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout)
-
-
-def hang(connected: Connected, producer_id: int) -> None:
-    """A batch of a transaction that no coordinator knows of, as one that was late once was (KIP-890)."""
-    batch = build_batch(
-        [(b"k", b"late")],
-        timestamp_ms=time.time_ns() // 1_000_000,
-        producer_id=producer_id,
-        producer_epoch=0,
-        base_sequence=0,
-        transactional=True,
-    )
-    data = PartitionProduceData(index=0, records=batch)
-    topic = TopicProduceData(name="t", partition_data=[data])
-    request = ProduceRequest(
-        transactional_id="lost", acks=-1, timeout_ms=10_000, topic_data=[topic]
-    )
-    endpoint = connected.client.cluster.brokers[connected.client.cluster.leader(T) or 0]
-    answer = connected.call(connected.client.send(endpoint, request, version=11))
-    assert answer.responses[0].partition_responses[0].error_code == 0
 
 
 T = TopicPartition("t", 0)
@@ -108,7 +80,7 @@ def test_a_hanging_transaction_is_found_and_ended(cluster: Cluster, connected: C
     producer.begin()
     producer.send(ProducerRecord("t", b"a", partition=0))
     connected.call(producer._producer.flush())
-    hang(connected, 777_777)
+    leave_open(connected, T, 777_777)
     assert ask(cluster, "find-hanging", "--topic", "t") == []  # not for long enough
     [found] = ask(cluster, "find-hanging", "--max-transaction-timeout", "0")
     assert (found["topic"], found["partition"], found["producer_id"]) == ("t", 0, 777_777)

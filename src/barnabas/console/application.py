@@ -55,6 +55,8 @@ NAVIGATION = (
     ("topics", "Topics", "/topics", "t"),
     ("groups", "Groups", "/groups", "r"),
     ("configs", "Configurations", "/configs", "o"),
+    ("transactions", "Transactions", "/transactions", "x"),
+    ("moves", "Reassignments", "/moves", "m"),
 )
 """Section, name, address and key of each entry."""
 PRINCIPALS = {"PLAINTEXT": "everyone", "SSL": "the console's certificate"}

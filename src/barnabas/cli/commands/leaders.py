@@ -66,7 +66,7 @@ def elect_leaders(
     with cluster(bootstrap, data) as connected:
         before = {view.name: view for view in connected.topics()}
         chosen = _chosen(before, topic, partition, file)
-        due = [tp for tp in chosen if _why_not(before, tp, number) is None]
+        due = [tp for tp in chosen if why_no_election(before, tp, number) is None]
         if number == UNCLEAN and due and not dry_run:
             lost = ", ".join(map(str, due))
             confirm(f"Elect replicas outside of the ISR for {lost}? Records may be lost.", yes)
@@ -113,7 +113,7 @@ def partitions_in(file: Path) -> list[TopicPartition]:
     return sorted(found)
 
 
-def _why_not(known: dict[str, TopicMetadata], tp: TopicPartition, kind: int) -> str | None:
+def why_no_election(known: dict[str, TopicMetadata], tp: TopicPartition, kind: int) -> str | None:
     """Why no election is due, as far as the metadata say."""
     view = known.get(tp.topic)
     at = None if view is None else view.partitions.get(tp.partition)
@@ -135,7 +135,7 @@ def _predicted(
     for tp in chosen:
         view = known.get(tp.topic)
         at = None if view is None else view.partitions.get(tp.partition)
-        outcome = _why_not(known, tp, kind)
+        outcome = why_no_election(known, tp, kind)
         if outcome is None and at is not None:
             wanted = at.replicas[0] if kind == PREFERRED else "one of " + str(list(at.replicas))
             outcome = f"would be given to {wanted}; now {at.leader}, ISR {list(at.isr)}"

@@ -131,7 +131,7 @@ def execute(
         if rate is not None and not dry_run:
             targets = {p: (present[p], r) for p, r in changed.items()}
             throttling.throttle(connected, throttling.moves_of(under_way(connected), targets), rate)
-        refused = {} if dry_run else _alter(connected, changed)
+        refused = {} if dry_run else ask_for(connected, changed)
         _print_result(as_json, "would move" if dry_run else "asked", changed, refused, going)
         if wait and not dry_run:
             watch(connected, [p for p in (*changed, *going) if p not in refused])
@@ -226,7 +226,7 @@ def cancel(
         under_way = [row.partition for row in ongoing(connected, topic, sizes=False)]
         named = None if file is None else read_plan(file)
         chosen: Wanted = {p: None for p in under_way if named is None or p in named}
-        refused = {} if dry_run else _alter(connected, chosen)
+        refused = {} if dry_run else ask_for(connected, chosen)
         _print_result(as_json, "would cancel" if dry_run else "cancelled", chosen, refused)
         if not dry_run:
             _after_cancel(connected, preserve_throttles)
@@ -336,7 +336,7 @@ def _check_known(
         raise Failure(f"there is no broker {_list(strangers)}: the brokers are {_list(racks)}")
 
 
-def _alter(connected: Connected, wanted: Wanted) -> dict[TopicPartition, KafkaError]:
+def ask_for(connected: Connected, wanted: Wanted) -> dict[TopicPartition, KafkaError]:
     """Ask; the refusals by partition."""
     if not wanted:
         return {}

@@ -8,13 +8,16 @@ from barnabas.console.pages import (
     events,
     group_reset,
     groups,
+    moves,
     records,
     topic,
     topics,
+    transactions,
 )
 from barnabas.console.pages.page import Page
 
 PAGES: tuple[Page, ...] = (
     cluster.PAGE, events.PAGE, topics.PAGE, topic.PAGE, records.PAGE, groups.PAGE, groups.ONE,
-    group_reset.PAGE, configs.PAGE, configs.ONE,
+    group_reset.PAGE, configs.PAGE, configs.ONE, transactions.PAGE, transactions.ONE, transactions.HANGING,
+    transactions.PRODUCERS, transactions.ABORT, moves.PAGE, moves.CANCEL, moves.ELECTION,
 )  # fmt: skip
