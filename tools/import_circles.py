@@ -24,7 +24,6 @@ TYPED: Mapping[str, str] = {
     "barnabas.metadata.image.broker_partitions": "the image, its columns and their replay name each other",
     "barnabas.pipeline.jobs.graph.job_steps": "the reading of a job's file and of its parts",
     "barnabas.raft.core.elections": "functions by role over one Machine",
-    "barnabas.raft.recipes.confirming": "parts of one store",
     "barnabas.sim.liveness_checks": "checks of one run",
     "barnabas.sim.workload.administration": "clients of one workload",
     "barnabas.sim.world.background": "parts of one simulated process",

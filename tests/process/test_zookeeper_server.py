@@ -112,6 +112,43 @@ def test_sessions_survive_the_death_of_the_leader(three: ZooKeeperServers) -> No
         assert after.get_children("/load") == []
 
 
+def test_a_lock_passes_on_through_the_death_of_the_leader(three: ZooKeeperServers) -> None:
+    clients = [connected(server, three.connect) for server in three.servers]
+    fences: list[int] = []
+
+    def work(client: KazooClient) -> None:
+        lock = client.Lock("/locks/one")
+        with lock:
+            fences.append(client.exists(f"/locks/one/{lock.node}").czxid)
+
+    try:
+        first, *others = clients
+        held = first.Lock("/locks/one")
+        assert held.acquire(timeout=30)
+        fences.append(first.exists(f"/locks/one/{held.node}").czxid)
+        waiting = [threading.Thread(target=work, args=(client,), daemon=True) for client in others]
+        for thread in waiting:
+            thread.start()
+        wait_until(lambda: len(first.get_children("/locks/one")) == len(clients), "none waits")
+        leader = three.leader()
+        assert leader is not None
+        leader.kill()
+        assert len(fences) == 1
+        first.stop()  # which ends its session, and with it its znode
+        for thread in waiting:
+            thread.join(60)
+        three.start_server(leader)
+        three.wait_ready(leader)
+    finally:
+        for client in clients:
+            client.stop()
+            client.close()
+    assert len(fences) == len(clients)
+    assert fences == sorted(set(fences))
+    with opened(three.connect) as after:
+        assert after.get_children("/locks/one") == []
+
+
 def test_bad_input_closes_its_connection_and_no_other(three: ZooKeeperServers) -> None:
     server = three.servers[0]
     connect = struct.pack(">iqiqi16s?", 0, 0, 4_000, 0, 16, bytes(16), False)

@@ -243,12 +243,6 @@ class RaftNode:
         """Whether a vote, an epoch or a snapshot is on its way to the disk and holds what rests on it."""
         return self._executor.is_waiting_for_disk
 
-    def voter_endpoints(self) -> dict[int, Endpoint]:
-        """The addresses of the present voter set, by node id."""
-        name = self.settings.listener_name
-        nodes = self.machine.voters.nodes.items()
-        return {node_id: at for node_id, n in nodes if (at := n.endpoints.get(name)) is not None}
-
     def describe(self) -> dict[str, Any]:
         """State for tools, logs and tests."""
         return self._summary() | {"metrics": self.metrics.describe(self.ports.clock.now_ms())}

@@ -1,100 +1,37 @@
-"""Three servers in the simulator: killed, cut off and paused under load; what was answered holds, all agree.
-
-Small snapshots, so that servers start from them and fetch them. Each seed is another story.
-"""
+"""Three servers under load and faults: what was answered holds, and all agree."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from random import Random
-
 import pytest
 
-from barnabas.ports import Connection
-from barnabas.sim.world.disk import SimDisk
-from barnabas.sim.world.network import SimNetwork
-from barnabas.sim.world.process import SimMachine, SimProcess
-from barnabas.sim.world.world import World
-from barnabas.types import Endpoint
+from barnabas.sim.world.process import SimProcess
 from barnabas.zookeeper.operations import OPEN_ACL
 from barnabas.zookeeper.server.jute import JuteReader, JuteWriter
 from barnabas.zookeeper.server.requests import Op, write_acl
-from barnabas.zookeeper.server.server_settings import ServerSettings
 from barnabas.zookeeper.server.znode_server import ZnodeServer
+from tests.unit.zookeeper.server.simulated_servers import PACE_MS, SimClient, Story
 
-SERVERS = (1, 2, 3)
-CLIENTS = 4
-STORY_MS = 20_000.0
-SILENT_MS = 3_000.0
-PACE_MS = 200.0
-PING_XID, EVENT_XID, NO_NODE = -2, -1, -101
+NO_NODE = -101
 
 
-def settings(number: int) -> ServerSettings:
-    return ServerSettings(
-        data_dir="/data",
-        client_endpoint=Endpoint(f"z{number}", 2181),
-        server_id=number,
-        tick_ms=1_000,
-        session_timeout_ms=(4_000, 20_000),
-        quorum_endpoints={n: Endpoint(f"z{n}", 2888) for n in SERVERS},
-        link_endpoints={n: Endpoint(f"z{n}", 3888) for n in SERVERS},
-        raft={
-            "bytes_between_snapshots": 20_000,
-            "segment_bytes": 10_000,
-            "retention_bytes": 60_000,
-        },
-    )
-
-
-class SimClient:
-    """A session that makes ephemeral and lasting znodes one by one, and reads and counts after each."""
+class Writer(SimClient):
+    """Makes ephemeral and lasting znodes one by one, and reads and counts after each."""
 
     def __init__(self, process: SimProcess, number: int) -> None:
-        self.process = process
-        self.number = number
-        self.session, self.password = 0, bytes(16)
-        self.last_zxid = 0
         self.answered: dict[str, int] = {}
         """Lasting znodes, with the zxid of their creation."""
-        self.sessions_lost = 0
-        self.events = 0
-        self.is_done = False
-        self._link: _ClientLink | None = None
-        self._server = number
         self._made = 0
         self._seen_version = -1
-        self._connect()
-
-    def _connect(self) -> None:
-        self._server = self._server % len(SERVERS) + 1
-        self._link = _ClientLink(self)
-        self.process.network.connect(Endpoint(f"z{self._server}", 2181), self._link)
-
-    def on_lost(self, link: _ClientLink) -> None:
-        if link is self._link:
-            self._link = None
-            at = self.process.clock.now_ms() + 50
-            self.process.wakeups.call_at(at, self._connect)
-
-    def on_session(self, timeout_ms: int, session: int, password: bytes) -> None:
-        assert self._link is not None
-        if timeout_ms == 0:
-            self.sessions_lost += 1
-            self.session, self.password, self.last_zxid = 0, bytes(16), 0
-            self._link.abort()
-            return
-        self.session, self.password = session, password
-        self.work()
+        super().__init__(process, number)
 
     def work(self) -> None:
-        if self.is_done or self._link is None:
+        if self.is_done or self.link is None:
             return
         self._made += 1
         path = f"/c{self.number}-{self._made}"
         flags = 1 if self._made % 3 == 0 else 0
         writer = write_acl(JuteWriter().text(path).buffer(b"x" * 50), OPEN_ACL).number(flags)
-        self._link.ask(
+        self.link.ask(
             Op.CREATE, writer.bytes(), lambda *answer: self._created(path, flags, *answer)
         )
 
@@ -102,16 +39,16 @@ class SimClient:
         assert error == 0, (path, error)  # each path is asked for once
         if not flags:
             self.answered[path] = zxid
-        assert self._link is not None
+        assert self.link is not None
         read = JuteWriter().text(path).bool(True).bytes()
-        self._link.ask(Op.EXISTS, read, lambda *answer: self._read(path, zxid, *answer))
+        self.link.ask(Op.EXISTS, read, lambda *answer: self._read(path, zxid, *answer))
 
     def _read(self, path: str, created: int, error: int, zxid: int, body: bytes) -> None:
         assert error == 0, f"{path} was made and is not there"
         assert JuteReader(body).long() == created
-        assert self._link is not None
+        assert self.link is not None
         counter = JuteWriter().text("/counter").buffer(b"").number(-1).bytes()
-        self._link.ask(Op.SET_DATA, counter, self._counted)
+        self.link.ask(Op.SET_DATA, counter, self._counted)
 
     def _counted(self, error: int, zxid: int, body: bytes) -> None:
         if error == 0:
@@ -121,185 +58,14 @@ class SimClient:
             version = reader.number()
             assert version > self._seen_version
             self._seen_version = version
-        elif error == NO_NODE and self._link is not None:
+        elif error == NO_NODE and self.link is not None:
             made = write_acl(JuteWriter().text("/counter").buffer(b""), OPEN_ACL).number(0)
-            self._link.ask(Op.CREATE, made.bytes(), lambda *answer: None)
+            self.link.ask(Op.CREATE, made.bytes(), lambda *answer: None)
         self.process.wakeups.call_at(self.process.clock.now_ms() + PACE_MS, self._next)
 
     def _next(self) -> None:
-        if self._link is not None and self._link.is_idle:
+        if self.link is not None and self.link.is_idle:
             self.work()
-
-
-class _ClientLink:
-    """One connection; a server that is silent for long is given up."""
-
-    def __init__(self, client: SimClient) -> None:
-        self._client = client
-        self._connection: Connection | None = None
-        self._space = memoryview(bytearray(4096))
-        self._data = bytearray()
-        self._xid = 0
-        self._asked: list[tuple[int, Callable[[int, int, bytes], None]]] = []
-        self._is_open = self._is_over = False
-        self._heard_ms = client.process.clock.now_ms()
-        self._watch()
-
-    def _watch(self) -> None:
-        now_ms = self._client.process.clock.now_ms()
-        if self._is_over:
-            return
-        if now_ms - self._heard_ms > SILENT_MS:
-            self.abort()
-            return
-        if self._is_open:
-            self._send(JuteWriter().number(PING_XID).number(Op.PING).bytes())
-        self._client.process.wakeups.call_at(now_ms + 1_000, self._watch)
-
-    def on_connected(self, connection: Connection) -> None:
-        self._connection = connection
-        client = self._client
-        request = JuteWriter().number(0).long(client.last_zxid).number(8_000).long(client.session)
-        self._send(request.buffer(client.password).bool(False).bytes())
-
-    def get_buffer(self) -> memoryview:
-        return self._space
-
-    def on_closed(self, error: OSError | None) -> None:
-        self._over()
-
-    def abort(self) -> None:
-        if self._connection is not None:
-            self._connection.abort()
-        self._over()
-
-    def _over(self) -> None:
-        if not self._is_over:
-            self._is_over = True
-            self._client.on_lost(self)
-
-    def _send(self, frame: bytes) -> None:
-        if self._connection is not None and not self._is_over:
-            self._connection.send([len(frame).to_bytes(4, "big"), frame])
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether it has a session and waits for no answer."""
-        return self._is_open and not self._asked
-
-    def ask(self, op: int, body: bytes, on_answer: Callable[[int, int, bytes], None]) -> None:
-        self._xid += 1
-        self._asked.append((self._xid, on_answer))
-        self._send(JuteWriter().number(self._xid).number(op).raw(body).bytes())
-
-    def buffer_updated(self, size: int) -> None:
-        self._heard_ms = self._client.process.clock.now_ms()
-        self._data += self._space[:size]
-        while len(self._data) >= 4 and not self._is_over:
-            end = 4 + int.from_bytes(self._data[:4], "big")
-            if len(self._data) < end:
-                return
-            frame = bytes(self._data[4:end])
-            del self._data[:end]
-            self._on_frame(JuteReader(frame))
-
-    def _on_frame(self, reader: JuteReader) -> None:
-        client = self._client
-        if not self._is_open:
-            self._is_open = True
-            reader.number()
-            client.on_session(reader.number(), reader.long(), reader.buffer())
-            return
-        xid, zxid, error = reader.number(), reader.long(), reader.number()
-        if xid == EVENT_XID:
-            client.events += 1
-            return
-        assert zxid >= client.last_zxid, "what a session saw is unseen"
-        client.last_zxid = zxid
-        if xid == PING_XID:
-            return
-        asked, on_answer = self._asked.pop(0)
-        assert asked == xid, "answers come in the order of the requests"
-        on_answer(error, zxid, reader.rest())
-
-
-class Story:
-    """Machines, servers and clients of one seed."""
-
-    def __init__(self, seed: int) -> None:
-        self.world = World(seed)
-        self.network = SimNetwork(self.world)
-        self.rng = Random(seed)
-        self.machines = {n: self._machine(f"z{n}") for n in SERVERS}
-        self.servers: dict[int, ZnodeServer] = {}
-        self.processes: dict[int, SimProcess] = {}
-        for number in SERVERS:
-            self.start(number)
-        self.clients = [
-            SimClient(self._machine(f"c{n}").start_process(), n) for n in range(CLIENTS)
-        ]
-
-    def _machine(self, host: str) -> SimMachine:
-        return SimMachine(self.world, self.network, host, SimDisk(self.world.rng(host)))
-
-    def start(self, number: int) -> None:
-        process = self.processes[number] = self.machines[number].start_process()
-        server = self.servers[number] = ZnodeServer(process, settings(number))
-        process.run(server.open)
-
-    def play(self) -> None:
-        """Faults, one after the other; never more than one server is out."""
-        until = self.world.now_ms + STORY_MS
-        while self.world.now_ms < until:
-            self.run(self.rng.uniform(500, 3_000))
-            victim = self.rng.choice((self.leader, *SERVERS))
-            if self.rng.random() < 0.7:  # while a change is on its way
-                self.world.run(self.world.now_ms + 1_000, self.is_proposing)
-                self.run(self.rng.uniform(0.0, 6.0))
-            fault = self.rng.choice((self._kill, self._isolate, self._pause, self._break_links))
-            fault(victim)
-        self.network.heal()
-        self.run(5_000)
-
-    @property
-    def leader(self) -> int:
-        return next((n for n, one in self.servers.items() if one.mode == "leader"), 1)
-
-    def is_proposing(self) -> bool:
-        return any(one.mode == "follower" and one.pending for one in self.servers.values())
-
-    def run(self, ms: float) -> None:
-        self.world.run(self.world.now_ms + ms)
-
-    def _kill(self, victim: int) -> None:
-        self.processes[victim].kill(power_loss=self.rng.random() < 0.5)
-        self.run(self.rng.uniform(100, 6_000))
-        self.start(victim)
-
-    def _break_links(self, victim: int) -> None:
-        """Those over which changes come to `victim`, several times: what waits is sent again."""
-        for _ in range(10):
-            self.world.run(self.world.now_ms + 1_000, self.is_proposing)
-            self.run(self.rng.uniform(0.0, 3.0))
-            for link in list(self.servers[self.leader]._followers):
-                link.abort()
-            self.run(60)
-
-    def _isolate(self, victim: int) -> None:
-        for other in SERVERS:
-            if other != victim:
-                self.network.cut(f"z{victim}", f"z{other}")
-                self.network.cut(f"z{other}", f"z{victim}")
-        self.run(self.rng.uniform(100, 8_000))
-        self.network.heal()
-
-    def _pause(self, victim: int) -> None:
-        ms = self.rng.uniform(100, 9_000)
-        self.processes[victim].pause(ms)
-        self.run(ms)
-
-    def settled(self) -> bool:
-        return len({server.zxid for server in self.servers.values()}) == 1
 
 
 def contents(server: ZnodeServer) -> list[bytes]:
@@ -312,7 +78,7 @@ LONG = [pytest.mark.long, pytest.mark.interop]
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=LONG) for n in range(1, 8))])
 def test_answered_changes_survive_and_servers_agree(seed: int) -> None:
-    story = Story(seed)
+    story = Story(seed, Writer)
     story.play()
     for client in story.clients:
         client.is_done = True
@@ -321,6 +87,7 @@ def test_answered_changes_survive_and_servers_agree(seed: int) -> None:
     assert all(other == first for other in others)
     tree = story.servers[1].state.tree
     for client in story.clients:
+        assert isinstance(client, Writer)
         assert len(client.answered) > 10
         for path, zxid in client.answered.items():
             node = tree.find(path)
