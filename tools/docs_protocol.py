@@ -71,7 +71,7 @@ def broker_ranges(*, two_phase_commit: bool = False) -> Ranges:
 
 def controller_ranges() -> Ranges:
     """The versions that a controller listener advertises."""
-    table, controller = ApiTable(), SimpleNamespace(forwarded=ApiTable())
+    table, controller = ApiTable(), SimpleNamespace(forwarded_apis=ApiTable())
     anything: Any = controller
     serve_as_controller(table, anything, anything)
     return _ranges(table)

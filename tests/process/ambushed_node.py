@@ -72,7 +72,7 @@ def watch(ambush: Ambush) -> None:
                 ambush.reach("after write")
                 then()
 
-            if self.now.phase is MigrationPhase.DUAL_WRITE:
+            if self.migration.phase is MigrationPhase.DUAL_WRITE:
                 ambush.reach("before write")
                 original(self, writes, written)
             else:

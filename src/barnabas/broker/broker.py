@@ -124,7 +124,7 @@ class Broker:
         self.throttle = ReplicationThrottle(ports.clock, self.node_id, image, self.broker_texts)
         self.fetches = _fetch_service(self, index, selector)
         epoch = self._broker_epoch
-        self.isr_changes = AlterPartitionSender(ports, self.controller, self.node_id, epoch)
+        self.isr_sender = AlterPartitionSender(ports, self.controller, self.node_id, epoch)
         self.replicas = ReplicaTable(
             ports,
             self.node_id,
@@ -134,7 +134,7 @@ class Broker:
             self.logs,
             _replica_directories(self),
             FetcherPool(self._fetcher_context(channels)),
-            self.isr_changes,
+            self.isr_sender,
             LogRepairs(ports, channels, self.node_id, index, self.logs, self.inter_broker_endpoint),
             self.fetches.check_and_complete,
             propagates_high_watermarks=selector is not None,
@@ -275,7 +275,7 @@ class Broker:
         self.replicas.apply(changes)
         if changes.everything:
             self.moves.ask_again()
-            self.replicas.waiting.when_done(self.moves.resume)
+            self.replicas.apply_queue.when_done(self.moves.resume)
         self.metadata_hold.on_metadata(changes)
         self.transactions.on_metadata(changes)
         self.groups.on_metadata(image, changes)
@@ -415,7 +415,7 @@ class Broker:
         on_done, self._stopped = self._stopped, None
         for timer in self._timers.values():
             timer.cancel()
-        self.replicas.waiting.clear()
+        self.replicas.apply_queue.clear()
         self.replicas.fetchers.close()
         self.replicas.repairs.close()
         self.groups.close()
@@ -436,7 +436,7 @@ class Broker:
     @property
     def logs_closed(self) -> int:
         """How far its end has come."""
-        return self.logs.closing.closed if self.logs.closing is not None else 0
+        return self.logs.log_shutdown.closed if self.logs.log_shutdown is not None else 0
 
     def describe(self) -> dict[str, object]:
         """State for people, metrics and logs."""

@@ -118,6 +118,6 @@ def _partitions(prefix: str, coordinators: Coordinators[Any]) -> Metrics:
 def _load_times(prefix: str, coordinators: Coordinators[Any], now_ms: float) -> Metrics:
     """Milliseconds, of the last half minute."""
     return {
-        f"{prefix}partition-load-time-max": round(coordinators.loads.maximum(now_ms)),
-        f"{prefix}partition-load-time-avg": round(coordinators.loads.average(now_ms)),
+        f"{prefix}partition-load-time-max": round(coordinators.load_times.maximum(now_ms)),
+        f"{prefix}partition-load-time-avg": round(coordinators.load_times.average(now_ms)),
     }

@@ -83,11 +83,11 @@ class Console:
             }
         )
         self._sign_ins = CapacityLimiter(SIGN_INS_MAX)
-        self._shared: UserView | None = None
+        self._shared_view: UserView | None = None
         if not settings.needs_sign_in:
             principal = PRINCIPALS.get(settings.protocol, "the configured user")
             pool = ClientPool(settings.bootstrap, settings.security())
-            self._shared = UserView(principal, pool)
+            self._shared_view = UserView(principal, pool)
 
     def application(self) -> Starlette:
         pages = [Route(page.path, self._endpoint(page)) for page in PAGES]
@@ -112,8 +112,8 @@ class Console:
     def close(self) -> None:
         """End all sessions and their clients."""
         self.sessions.close()
-        if self._shared is not None:
-            self._shared.close()
+        if self._shared_view is not None:
+            self._shared_view.close()
 
     # -- sessions ----------------------------------------------------------------------------------
 
@@ -124,8 +124,8 @@ class Console:
     def _session(self, request: Request) -> BrowserSession | None:
         """The visitor's session; where no one signs in a new one for a new visitor."""
         found = self._found(request)
-        if found is None and self._shared is not None:
-            found = self.sessions.open(self._shared, owns_user=False)
+        if found is None and self._shared_view is not None:
+            found = self.sessions.open(self._shared_view, owns_user=False)
         return found
 
     def _keep(self, response: Response, session: BrowserSession) -> Response:
@@ -140,7 +140,7 @@ class Console:
         return response
 
     async def sign_in_page(self, request: Request) -> Response:
-        if self._shared is not None:
+        if self._shared_view is not None:
             return RedirectResponse("/", 303)
         return self._sign_in_form(_local(request.query_params.get("to", "")))
 
@@ -275,7 +275,7 @@ class Console:
 
     async def no_such_page(self, request: Request) -> Response:
         session = self._found(request)
-        if session is None and self._shared is None:
+        if session is None and self._shared_view is None:
             return RedirectResponse("/sign-in", 303)
         return self._refusal(session, "There is no such page.", 404)
 

@@ -59,13 +59,13 @@ class ClassicGroupMember:
         "client_id",
         "instance_id",
         "is_new",
-        "join",
+        "parked_join",
         "member_id",
         "protocol_type",
         "protocols",
         "rebalance_timeout_ms",
         "session_timeout_ms",
-        "sync",
+        "parked_sync",
     )
 
     def __init__(
@@ -90,9 +90,9 @@ class ClassicGroupMember:
         self.protocol_type = protocol_type
         self.protocols = protocols
         self.assignment = assignment
-        self.join: Parked | None = None
+        self.parked_join: Parked | None = None
         """The JoinGroup that waits for the rebalance."""
-        self.sync: Parked | None = None
+        self.parked_sync: Parked | None = None
         """The SyncGroup that waits for the leader's assignment."""
         self.is_new = False
         """Waits for its first generation; then even a waiting member may be given up."""
@@ -107,7 +107,7 @@ class ClassicGroupMember:
     @property
     def has_satisfied_heartbeat(self) -> bool:
         """A member that waits for an answer is alive, unless it is new."""
-        return not self.is_new and (self.join is not None or self.sync is not None)
+        return not self.is_new and (self.parked_join is not None or self.parked_sync is not None)
 
     def metadata(self, protocol_name: str | None) -> bytes:
         """The metadata that the member sent for `protocol_name`. Raises ``KeyError`` where it does not
@@ -210,13 +210,13 @@ class ClassicGroup:
 
     @property
     def awaiting_join_count(self) -> int:
-        return sum(member.join is not None for member in self.members.values())
+        return sum(member.parked_join is not None for member in self.members.values())
 
     @property
     def all_joined(self) -> bool:
         """Every member waits for the rebalance to complete, and no new member is still expected."""
         return not self.pending_joins and all(
-            member.join is not None for member in self.members.values()
+            member.parked_join is not None for member in self.members.values()
         )
 
     @property
@@ -287,10 +287,10 @@ class ClassicGroup:
         leader = self.members.get(self.leader_id) if self.leader_id is not None else None
         if leader is None:
             return False
-        if leader.join is not None:
+        if leader.parked_join is not None:
             return True
         for member in self.members.values():
-            if member.join is not None:
+            if member.parked_join is not None:
                 self.leader_id = member.member_id
                 return True
         return False

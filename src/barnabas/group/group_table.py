@@ -190,16 +190,16 @@ class GroupTable:
 
     def answer_join(self, member: ClassicGroupMember, response: JoinGroupResponse) -> None:
         """Answer the member's JoinGroup, if one waits."""
-        if member.join is not None:
-            self.answer(member.join, response)
-            member.join = None
+        if member.parked_join is not None:
+            self.answer(member.parked_join, response)
+            member.parked_join = None
 
     def answer_sync(self, member: ClassicGroupMember, response: SyncGroupResponse) -> bool:
         """Answer the member's SyncGroup, if one waits."""
-        if member.sync is None:
+        if member.parked_sync is None:
             return False
-        self.answer(member.sync, response)
-        member.sync = None
+        self.answer(member.parked_sync, response)
+        member.parked_sync = None
         return True
 
     def keep_alive(

@@ -1,6 +1,7 @@
 """JoinGroup of the classic protocol: new and known, dynamic and static members.
 
-A client that has to wait stays in the group (``ClassicGroupMember.join``) until `rebalance` answers it.
+A client that has to wait stays in the group (``ClassicGroupMember.parked_join``) until `rebalance` answers
+it.
 
 Source: ``GroupMetadataManager.classicGroupJoin*`` of Apache Kafka 4.3; KIP-345 (static members),
 KIP-394 (an id before the membership), KIP-814 (a static leader that returns need not assign).
@@ -96,7 +97,7 @@ def _has_room(table: GroupTable, group: ClassicGroup, member_id: str) -> bool:
     if group.state in (GroupState.EMPTY, GroupState.DEAD):
         return True
     if group.state is GroupState.PREPARING_REBALANCE:
-        waits = member is not None and member.join is not None
+        waits = member is not None and member.parked_join is not None
         return waits or group.awaiting_join_count < limit
     return member is not None or len(group.members) < limit
 
@@ -162,7 +163,7 @@ def _add(table: GroupTable, group: ClassicGroup, joining: Joining, member_id: st
         protocols=joining.protocols,
     )
     member.is_new = True
-    member.join = joining.parked
+    member.parked_join = joining.parked
     waits_for_more = (
         group.state is GroupState.PREPARING_REBALANCE and group.previous_state is GroupState.EMPTY
     )
@@ -181,7 +182,7 @@ def _update(table: GroupTable, member: ClassicGroupMember, joining: Joining) -> 
     member.protocols = joining.protocols
     member.rebalance_timeout_ms = request.rebalance_timeout_ms
     member.session_timeout_ms = request.session_timeout_ms
-    member.join = joining.parked
+    member.parked_join = joining.parked
 
 
 def _replace_static(
@@ -227,9 +228,9 @@ def _write_replacement(
     def settled(error: ErrorCode, at: Instant) -> GroupOutcome:
         member = group.members.get(new_id)
         if error is not ErrorCode.NONE:
-            if member is not None and member.join is joining.parked:
+            if member is not None and member.parked_join is joining.parked:
                 member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms = before
-                member.join = None
+                member.parked_join = None
                 old = group.replace_static(joining.instance_id or "", new_id, old_id)
                 table.keep_alive(group, old, at)
             response = joined(group, "", with_members=False, leader_id=old_leader)
@@ -237,7 +238,7 @@ def _write_replacement(
             table.answer(joining.parked, response)
         elif member is not None and group.state is GroupState.STABLE:
             # Else it waits for the rebalance that began meanwhile, as if it had rejoined for it.
-            if member.join is joining.parked:
+            if member.parked_join is joining.parked:
                 # Its session may have run out meanwhile, which does not matter to one that waits.
                 table.keep_alive(group, member, at)
             table.answer_join(member, _returned(group, joining.caller, new_id, old_leader))

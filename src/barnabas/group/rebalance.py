@@ -93,7 +93,7 @@ def complete_join(table: GroupTable, group: ClassicGroup, at: Instant) -> GroupO
     """Begin the next generation with the members that rejoined. Other dynamic members are removed; static
     members stay. If members are left and none of them rejoined, the group waits again."""
     table.timers.cancel((GroupTimer.JOIN, group.group_id, ""))
-    absent = [m for m in group.members.values() if m.join is None and not m.is_static]
+    absent = [m for m in group.members.values() if m.parked_join is None and not m.is_static]
     for member in absent:
         group.remove(member.member_id)
         table.forget(group, member.member_id)

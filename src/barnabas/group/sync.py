@@ -51,7 +51,7 @@ def sync_group(
         return GroupOutcome()
     superseded = sync_refused(ErrorCode.REBALANCE_IN_PROGRESS)
     table.answer_sync(member, superseded)
-    member.sync = parked
+    member.parked_sync = parked
     if group.leader_id == request.member_id:
         return _write_assignment(table, group, request)
     return GroupOutcome()

@@ -82,7 +82,7 @@ class HostConnection:
         "_closing",
         "_fd",
         "_forget",
-        "_linger",
+        "_linger_timer",
         "_loop",
         "_open",
         "_owner",
@@ -116,7 +116,7 @@ class HostConnection:
         self._open = True
         self._closing = False
         self._reading = False
-        self._linger: Timer | None = None
+        self._linger_timer: Timer | None = None
 
     def __repr__(self) -> str:
         state = "closing" if self._closing else "open" if self._open else "closed"
@@ -163,7 +163,7 @@ class HostConnection:
             return
         self._closing = True
         self.pause_reading()
-        self._linger = self._loop.call_later(LINGER_S, self.abort)
+        self._linger_timer = self._loop.call_later(LINGER_S, self.abort)
 
     def abort(self) -> None:
         if self._open:
@@ -275,8 +275,8 @@ class HostConnection:
         self._open = False
         self.pause_reading()
         self._loop.remove_writer(self._fd)
-        if self._linger is not None:
-            self._linger.cancel()
+        if self._linger_timer is not None:
+            self._linger_timer.cancel()
         self._queue.clear()
         self._traffic.unqueue(self._unsent)
         self._unsent = 0

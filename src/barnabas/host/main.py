@@ -109,7 +109,7 @@ class NodeProcess:
         self._status = 0
         self._starting = self._stopping = False
         self._turned_s = 0.0
-        self._watch = LoopWatchdog(self._loop, self.ports.log)
+        self._watchdog = LoopWatchdog(self._loop, self.ports.log)
         self._notices = ServiceNotices(
             self._loop, self.ports.log, os.environ, self._node.why_not_ready
         )
@@ -126,7 +126,7 @@ class NodeProcess:
                 self._loop.run_forever()
         finally:
             self._collector.end()
-            self._watch.stop()
+            self._watchdog.stop()
             self._notices.stop()
             self.ports.network.abort_all()
             self.ports.stop(wait=self._status == 0)
@@ -165,7 +165,7 @@ class NodeProcess:
         times = self._loop.times
         times.reset()
         times.on_slow = lambda turn: self.ports.log("debug", "loop.slow_turn", **turn.describe())
-        self._watch.start()
+        self._watchdog.start()
 
     def _on_signal(self, number: signal.Signals) -> None:
         name = signal.Signals(number).name

@@ -106,7 +106,7 @@ class HostPorts:
         self.clock = HostClock()
         self.disk = HostDisk()
         self.background = HostBackground(loop)
-        self._resolver = HostBackground(loop)
+        self._resolver_background = HostBackground(loop)
         """Looks up host names on its own threads: a name server that does not answer delays no sync."""
         self.wakeups = HostWakeups(loop)
         self.helper = HelperProcess()
@@ -117,7 +117,7 @@ class HostPorts:
         self.loop = loop
         self._seed = os.urandom(16).hex()
         options = SocketOptions() if config is None else socket_options(config)
-        self.network = HostNetwork(loop, self._resolver, self.log, options)
+        self.network = HostNetwork(loop, self._resolver_background, self.log, options)
 
     @property
     def secrets(self) -> HostSecrets:
@@ -149,7 +149,7 @@ class HostPorts:
 
     def stop(self, *, wait: bool = True) -> None:
         """End the threads; with `wait` running jobs end first, except for name look-ups."""
-        self._resolver.stop(wait=False)
+        self._resolver_background.stop(wait=False)
         self.background.stop(wait=wait)
 
     def process_figures(self) -> dict[str, float]:

@@ -42,11 +42,11 @@ class Durability:
         "_on_lowered",
         "checkpointed_recovery_point",
         "compactable_to",
-        "dir_name",
+        "dirty_dir_name",
         "flush_limit",
         "is_syncing",
         "last_sync_ms",
-        "names",
+        "dirty_names",
         "recovery_point",
         "rolled_since_sync",
         "unsynced_messages",
@@ -68,12 +68,12 @@ class Durability:
         self.rolled_since_sync = False
         self.is_syncing = False
         """Whether one of its directory's syncs of it is under way."""
-        self.names = DirtyCounter()
+        self.dirty_names = DirtyCounter()
         """Files made, whose names the device may not have."""
-        self.names.happened()
-        self.dir_name = DirtyCounter()
+        self.dirty_names.happened()
+        self.dirty_dir_name = DirtyCounter()
         """The log's own directory likewise."""
-        self.dir_name.happened()
+        self.dirty_dir_name.happened()
 
     def watch_recovery_point(self, on_lowered: Callable[[], None]) -> None:
         """Call `on_lowered` before bytes below the checkpointed recovery point are rewritten; it has to make

@@ -250,8 +250,8 @@ class Node:
             self._own_loggers.serve(table)
             guard(table, CONTROLLER_RULES, controller.authorizer)
         for module in raft_handlers.FORWARDED:
-            controller.forwarded.add(module, self.quorum)
-        guard(controller.forwarded, CONTROLLER_RULES, controller.authorizer)
+            controller.forwarded_apis.add(module, self.quorum)
+        guard(controller.forwarded_apis, CONTROLLER_RULES, controller.authorizer)
 
     def _add_broker(self, meta: MetaProperties, identities: Mapping[str, MetaProperties]) -> None:
         config = self.config

@@ -50,7 +50,7 @@ def image_of(opened: BootstrappedReplica) -> MetadataImage:
     """The image of all records in a replica's directory, committed or not. Raises as
     `beyond_what_was_lost`."""
     image, log, snapshot = MetadataImage(track_changes=False), opened.log, opened.snapshot
-    at = opened.shape.start_offset
+    at = opened.log_metadata.start_offset
     try:
         if snapshot is not None and snapshot.id.offset > 0:
             at = snapshot.id.offset

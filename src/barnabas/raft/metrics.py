@@ -150,7 +150,7 @@ class QuorumMetrics:
         machine = self._machine
         voted = machine.state.election.voted
         last = machine.log.last
-        board = machine.state.board if isinstance(machine.state, Leader) else None
+        table = machine.state.progress_table if isinstance(machine.state, Leader) else None
         offset = machine.history.voters_offset
         uncommitted = offset is not None and offset >= machine.high_watermark
         unknown = [n for n in machine.voters if n != machine.me.id and not self._is_known(n)]
@@ -165,7 +165,7 @@ class QuorumMetrics:
             "log-end-epoch": last.epoch,
             "number-unknown-voter-connections": len(unknown),
             "number-of-voters": len(machine.voters),
-            "number-of-observers": len(board.observers) if board is not None else -1,
+            "number-of-observers": len(table.observers) if table is not None else -1,
             "uncommitted-voter-change": int(uncommitted),
             "commit-latency-avg": _rounded(self._commit_latency.average(now_ms)),
             "commit-latency-max": _rounded(self._commit_latency.maximum(now_ms)),

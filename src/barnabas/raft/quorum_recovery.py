@@ -144,7 +144,7 @@ def assess(
 
 
 def _assess(disk: Disk, opened: BootstrappedReplica, settings: ReplicaSettings) -> Assessment:
-    voters, shape = opened.history.voters, opened.shape
+    voters, shape = opened.history.voters, opened.log_metadata
     me = ReplicaKey(settings.node_id, settings.directory_id)
     if not settings.can_vote:
         raise RecoveryRefusedError(f"node {me.id} is no controller")
@@ -201,7 +201,7 @@ def recover(
     opened = open_replica(disk, settings, directory, cut_damage=True)
     try:
         amended = [] if amend is None else list(amend(opened))
-        epoch = max(opened.election.epoch, opened.shape.last_epoch) + EPOCHS_SKIPPED
+        epoch = max(opened.election.epoch, opened.log_metadata.last_epoch) + EPOCHS_SKIPPED
         content = ElectionState(epoch).to_json(assessment.kraft_version, [settings.node_id])
         disk.write_atomic(f"{opened.directory}/{FILE_NAME}", content)
         _append(opened, settings, assessment, epoch, wall_ms, reason)
@@ -234,7 +234,7 @@ def _append(
     if assessment.kraft_version >= 1:
         voters = VoterSet.of(VoterNode(me, dict(settings.listeners), KRAFT_VERSIONS))
         controls.append((ControlType.KRAFT_VOTERS, voters.to_record()))
-    opened.log.append(control_batch(controls, opened.shape.end_offset, epoch, wall_ms))
+    opened.log.append(control_batch(controls, opened.log_metadata.end_offset, epoch, wall_ms))
 
 
 def recoveries(opened: BootstrappedReplica) -> list[tuple[int, str]]:

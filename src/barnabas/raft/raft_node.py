@@ -50,39 +50,39 @@ class RaftNode:
         settings: ReplicaSettings,
         transport: Transport,
         state_machine: StateMachine,
-        opened: BootstrappedReplica,
+        bootstrapped: BootstrappedReplica,
         begin_again: Callable[[str], None] | None = None,
     ) -> None:
         self.settings, self.node_id = settings, settings.node_id
-        self.directory = opened.directory
+        self.directory = bootstrapped.directory
         self.ports = ports
         self._now_ms = ports.clock.now_ms
-        self._log = opened.log
+        self._log = bootstrapped.log
         self.machine = machine = Machine(
             settings,
             ports.rng("raft"),
-            opened.shape,
-            opened.history,
-            opened.election,
+            bootstrapped.log_metadata,
+            bootstrapped.history,
+            bootstrapped.election,
             self._now_ms(),
         )
         self.metrics = QuorumMetrics(machine, ports.clock.now_ms())
         self._applier = Applier(
-            opened.log,
-            opened.shape,
+            bootstrapped.log,
+            bootstrapped.log_metadata,
             state_machine,
             self.node_id,
             ports.wakeups.call_soon,
             self._on_disk_failed,
             ports.bounds.raft,
         )
-        if opened.snapshot is not None:
-            self._applier.load(opened.snapshot)
+        if bootstrapped.snapshot is not None:
+            self._applier.load(bootstrapped.snapshot)
         self._snapshotting = Snapshotter(
             ports,
             settings,
             self.directory,
-            opened.log,
+            bootstrapped.log,
             machine,
             self._applier,
             state_machine,
@@ -90,13 +90,15 @@ class RaftNode:
             self._on_disk_failed,
         )
         rot, doubt = self._snapshotting.on_rot, self._snapshotting.on_doubt
-        reader = ResponseReader(ports.disk, self.directory, opened.log, opened.shape, rot, doubt)
+        reader = ResponseReader(
+            ports.disk, self.directory, bootstrapped.log, bootstrapped.log_metadata, rot, doubt
+        )
         self._executor = EffectExecutor(
             ports,
             settings,
             self.directory,
             transport,
-            opened.log,
+            bootstrapped.log,
             reader,
             machine,
             self._applier,
@@ -106,13 +108,12 @@ class RaftNode:
             self.close,
             begin_again,
         )
-        self._proposals = BatchAccumulator(
+        self._accumulator = BatchAccumulator(
             ports, machine, settings.batch_bytes_max, settings.append_linger_ms, self.step
         )
         self._timer = DeadlineTimer(ports, machine.wakes_at_ms, lambda: self.step(on.Tick()))
-        self._next_ticket = 1
+        self._next_ticket, self._closed = 1, False
         self._on_shut_down: Callable[[], None] | None = None
-        self._closed = False
 
     @classmethod
     def open(
@@ -227,7 +228,7 @@ class RaftNode:
     @property
     def log_end_offset(self) -> int:
         """Proposals that still wait for the end of the turn included."""
-        return self.machine.log.end_offset + len(self._proposals)
+        return self.machine.log.end_offset + len(self._accumulator)
 
     @property
     def log_start_offset(self) -> int:
@@ -274,7 +275,7 @@ class RaftNode:
         ``BatchTooLargeError``."""
         if self._closed or not self.is_active:
             raise NotLeaderError(self.leader_id, self.epoch)
-        return self._proposals.add(values)
+        return self._accumulator.add(values)
 
     def resign(self, reason: str) -> None:
         """Give up leadership, where this is the leader, and notify the other voters at once."""
@@ -318,7 +319,7 @@ class RaftNode:
         """After a commit: what was proposed by then has taken the news along, or there is none."""
         if self._closed:
             return
-        self._proposals.end_of_turn()
+        self._accumulator.end_of_turn()
         if leading.owes_news(self.machine):
             self.step(on.Tick())
 
@@ -329,7 +330,7 @@ class RaftNode:
         committed. For this replica's own parts."""
         if self._closed:
             return
-        proposals, machine, now_ms = self._proposals, self.machine, self._now_ms
+        proposals, machine, now_ms = self._accumulator, self.machine, self._now_ms
         if proposals.values and proposals.go_before(event):
             proposals.drain()
         begun_ms = now_ms()

@@ -91,7 +91,7 @@ class SecureDialer:
         """`purpose` names these connections in log events."""
         self.security = security
         self._ports = ports
-        self._gate = Handshakes(ports, purpose)
+        self._handshakes = Handshakes(ports, purpose)
         login = None if security.sasl is None else security.sasl.login
         self._tokens = None if login is None else TokenKeeper(login)
 
@@ -111,7 +111,7 @@ class SecureDialer:
             )
             return found
 
-        stream = TlsStream(receiver, make, self._gate, ports.wakeups.call_soon)
+        stream = TlsStream(receiver, make, self._handshakes, ports.wakeups.call_soon)
         ports.network.connect(endpoint, stream)
 
     def exchange(self, done: Callable[[ClientExchange | SaslError], None]) -> None:

@@ -136,13 +136,13 @@ class SaslListener:
 class SaslAuthenticator:
     """The stage before a connection's first request: a `TokenStage` of its `ServerConnection`."""
 
-    def __init__(self, shared: SaslListener, connection: ServerConnection) -> None:
+    def __init__(self, listener: SaslListener, connection: ServerConnection) -> None:
         self.principal: str | None = None
         self.proof = Proof.NONE
         self.takes_raw_tokens = False
         """Whether the next frame is a token without a header (SaslHandshake v0)."""
-        self.frame_bytes_max = shared.settings.token_bytes_max
-        self._shared = shared
+        self.frame_bytes_max = listener.settings.token_bytes_max
+        self._listener = listener
         self._connection = connection
         self._mechanism = self._former_mechanism = ""
         self._exchange: Exchange | None = None
@@ -168,7 +168,7 @@ class SaslAuthenticator:
         if self.principal is not None and self._ends_at_ms is not None:
             if self._exchange is not None:
                 self._connection.end("connection.reauthentication_broken", api_key=api_key)
-            elif self._shared.ports.clock.now_ms() >= self._ends_at_ms:
+            elif self._listener.ports.clock.now_ms() >= self._ends_at_ms:
                 self._connection.end("connection.session_expired", "info", api_key=api_key)
         return None
 
@@ -182,7 +182,7 @@ class SaslAuthenticator:
     def on_handshake(
         self, request: SaslHandshakeRequest, ctx: RequestContext
     ) -> SaslHandshakeResponse:
-        mechanisms = list(self._shared.settings.mechanisms)
+        mechanisms = list(self._listener.settings.mechanisms)
         if self._exchange is not None:
             return self._refuse_handshake(ErrorCode.ILLEGAL_SASL_STATE, "a second handshake")
         if request.mechanism not in mechanisms:
@@ -195,7 +195,7 @@ class SaslAuthenticator:
                 ErrorCode.SASL_AUTHENTICATION_FAILED, "another mechanism at re-authentication"
             )
         self._mechanism, self._rounds = request.mechanism, 0
-        self._exchange = self._shared.exchange(request.mechanism)
+        self._exchange = self._listener.exchange(request.mechanism)
         self.takes_raw_tokens = ctx.api_version == 0
         return SaslHandshakeResponse(mechanisms=mechanisms)
 
@@ -238,7 +238,7 @@ class SaslAuthenticator:
     # -- states ----------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        shared, connection = self._shared, self._connection
+        shared, connection = self._listener, self._connection
         if len(shared.pending) >= limits.HANDSHAKES_MAX:
             self._over = True
             connection.end("connection.authentication_refused", reason="too many are under way")
@@ -253,7 +253,7 @@ class SaslAuthenticator:
             self._connection.end("connection.authentication_late")
 
     def _leave_pending(self) -> None:
-        self._shared.pending.discard(self._connection.id)
+        self._listener.pending.discard(self._connection.id)
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
@@ -273,7 +273,7 @@ class SaslAuthenticator:
     def _succeed(self, principal: str, exchange: Exchange) -> None:
         if self.principal is not None and principal != self.principal:
             raise SaslError("Cannot change principals during re-authentication")
-        shared = self._shared
+        shared = self._listener
         ends_at_ms, self._session_ms = exchange.ends_at_ms, self._longest_session_ms()
         if ends_at_ms is not None:
             left_ms = max(ends_at_ms - shared.ports.clock.wall_ms(), 1)
@@ -288,18 +288,18 @@ class SaslAuthenticator:
         self._connection.on_authenticated()
 
     def _longest_session_ms(self) -> int:
-        return self._shared.settings.reauthentication_ms.get(self._mechanism, 0)
+        return self._listener.settings.reauthentication_ms.get(self._mechanism, 0)
 
     def _refuse_handshake(self, code: ErrorCode, reason: str) -> SaslHandshakeResponse:
         self._fail(reason, lambda: None, delay_ms=0)
-        mechanisms = list(self._shared.settings.mechanisms)
+        mechanisms = list(self._listener.settings.mechanisms)
         return SaslHandshakeResponse(error_code=code, mechanisms=mechanisms)
 
     def _fail(
         self, reason: str, answer: Callable[[], object], delay_ms: float | None = None
     ) -> None:
         """Log, answer after the delay, and end the connection."""
-        shared, connection = self._shared, self._connection
+        shared, connection = self._listener, self._connection
         self._over = True
         shared.failed += 1
         shared.ports.log(

@@ -76,7 +76,7 @@ class TlsStream:
     """One stream; `inner` gets what is decrypted. `is_ready` from the handshake's end on."""
 
     __slots__ = (
-        "_connection", "_defer", "_gate", "_in", "_inner", "_make", "_out", "_over", "_paused",
+        "_connection", "_defer", "_handshakes", "_in", "_inner", "_make", "_out", "_over", "_paused",
         "_received", "_tls", "_told", "_view", "_why", "is_ready",
     )  # fmt: skip
 
@@ -84,13 +84,13 @@ class TlsStream:
         self,
         inner: Receiver,
         make: MakeTls,
-        gate: Handshakes,
+        handshakes: Handshakes,
         defer: Callable[[Callable[[], None]], None],
     ) -> None:
         """`defer` runs a callback after the present one."""
         self._inner = inner
         self._make = make
-        self._gate = gate
+        self._handshakes = handshakes
         self._defer = defer
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls: ssl.SSLObject | None = None
@@ -112,7 +112,7 @@ class TlsStream:
 
     def on_connected(self, connection: Connection) -> None:
         self._connection = connection
-        if not self._gate.begin(self):
+        if not self._handshakes.begin(self):
             connection.abort()
             return
         try:
@@ -161,7 +161,7 @@ class TlsStream:
         self._connection = None
         if not was_ready and error is None and self._why is None:
             self._why = OSError("the peer ended the connection during the TLS handshake")
-        self._gate.end(self, str(self._why or error or ""))
+        self._handshakes.end(self, str(self._why or error or ""))
         if not self._told:
             self._told = True
             self._inner.on_closed(error or self._why)
@@ -183,7 +183,7 @@ class TlsStream:
             self._fail(TlsHandshakeError(sentence_of(error)))
             return
         self._flush()
-        self._gate.end(self)
+        self._handshakes.end(self)
         self.is_ready = True
         self._inner.on_connected(self)
 
@@ -192,7 +192,7 @@ class TlsStream:
         if self._over:
             return
         self._why = error
-        self._gate.end(self, str(error))
+        self._handshakes.end(self, str(error))
         self._flush()
         self._over = True
         if self._connection is not None:

@@ -292,7 +292,7 @@ class SimCluster:
             machine = self.add_machine(f"n{node_id}")
             if topology.lives_differ:
                 machine.lives_differ = True
-                machine.disk.lives = world.rng(f"lives n{node_id}")
+                machine.disk.lives_rng = world.rng(f"lives n{node_id}")
             self.nodes[node_id] = self._make_node(node_id, machine)
 
     def _make_node(self, node_id: int, machine: SimMachine) -> SimNode:

@@ -52,7 +52,7 @@ def late_registration(run: Run) -> str:
         broker, controller = node.node.broker, node.node.controller
         if controller is not None and image.metadata_version >= CONTROLLER_REGISTRATION_SINCE:
             registered = image.controllers.get(node.id)
-            if registered is None or registered.incarnation != controller.introduction.incarnation:
+            if registered is None or registered.incarnation != controller.registrar.incarnation:
                 return f"controller {node.id} is known as {registered}"
         if broker is not None and image.metadata_version >= DIRECTORIES_SINCE:
             known = image.brokers.get(node.id)

@@ -22,10 +22,10 @@ GONE = -1
 class CommitAttempt:
     """One commit of one partition's offset."""
 
-    __slots__ = ("acknowledged", "of", "offset", "sent")
+    __slots__ = ("acknowledged", "committed", "offset", "sent")
 
-    def __init__(self, of: Committed, offset: int, sent: int) -> None:
-        self.of = of
+    def __init__(self, committed: Committed, offset: int, sent: int) -> None:
+        self.committed = committed
         self.offset = offset
         self.sent = sent
         """Place in the order of everything that was sent or acknowledged."""
@@ -85,10 +85,10 @@ class Commits:
         now = self._next()
         for attempt in attempts:
             attempt.acknowledged = now
-            if attempt.sent < attempt.of.newest:
+            if attempt.sent < attempt.committed.newest:
                 continue
             forgotten = attempt.offset == GONE and self.forgets_deletions
-            attempt.of.newest = -1 if forgotten else attempt.sent
+            attempt.committed.newest = -1 if forgotten else attempt.sent
 
     def may_be_gone(self) -> None:
         """The offsets topic was deleted, and may have been recreated: every offset that was committed before

@@ -320,7 +320,7 @@ class Groups(RuleBasedStateMachine):
         assert not set(group.pending_joins) & set(members)
         assert (group.state is GroupState.EMPTY) <= (not members)
         for member in members.values():
-            waits = member.join is not None or member.sync is not None
+            waits = member.parked_join is not None or member.parked_sync is not None
             session = table.timers.pending((GroupTimer.SESSION, "g", member.member_id))
             assert waits or session is not None, f"{member!r} would never be missed"
 

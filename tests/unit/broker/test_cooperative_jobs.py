@@ -35,7 +35,7 @@ def shared() -> Cluster:
     cluster = Cluster(1)
     for name in TOPICS:
         cluster.create_topic(name, MANY, 1)
-    cluster.until(lambda: not len(cluster.broker().replicas.waiting))
+    cluster.until(lambda: not len(cluster.broker().replicas.apply_queue))
     return cluster
 
 
@@ -336,7 +336,7 @@ def test_the_brokers_end_leaves_undone_what_is_under_way() -> None:
     for name in TOPICS:
         cluster.create_topic(name, MANY, 1)
     broker: Broker = cluster.broker()
-    cluster.until(lambda: not len(broker.replicas.waiting))
+    cluster.until(lambda: not len(broker.replicas.apply_queue))
     table = broker.replicas
     cluster.ask_later(request(b"x"), version=9)
     cluster.until(lambda: broker.slices.under_way)

@@ -30,7 +30,7 @@ def module_cluster() -> Cluster:
     cluster = Cluster(1)
     cluster.create_topic("a", MANY, 1)
     cluster.create_topic("b", MANY, 1)
-    cluster.until(lambda: not len(cluster.broker().replicas.waiting))
+    cluster.until(lambda: not len(cluster.broker().replicas.apply_queue))
     return cluster
 
 
@@ -249,7 +249,7 @@ def test_a_partition_that_loses_its_offset_before_the_read_is_the_only_error(
     cluster = Cluster(1)
     for name in "ab":
         cluster.create_topic(name, MANY, 1)
-    cluster.until(lambda: not len(cluster.broker().replicas.waiting))
+    cluster.until(lambda: not len(cluster.broker().replicas.apply_queue))
     asked = request(cluster, session=session)
     for value in (b"x", b"y", b"z"):
         cluster.produce([value], topic="a", index=0)
@@ -293,7 +293,7 @@ def test_followers_of_hundreds_of_partitions_keep_up(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(CooperativeJobs, "run", counted)
     cluster = Cluster(3, bounds=NodeBounds(FetchBounds(inline_max=5)))
     cluster.create_topic("t", 300, 3)
-    cluster.until(lambda: all(not len(cluster.broker(n).replicas.waiting) for n in cluster.ids))
+    cluster.until(lambda: all(not len(cluster.broker(n).replicas.apply_queue) for n in cluster.ids))
     for index in range(0, 300, 30):
         assert cluster.produce([b"x"], index=index).error_code == 0
     cluster.until(

@@ -25,7 +25,7 @@ def test_a_produce_that_lost_its_waiting_partitions_names_their_new_leader() -> 
     cluster = Cluster(2)
     ids = [cluster.create_topic("replicated", 1, 2), cluster.create_topic("many", MANY, 1)]
     node = cluster.leader("replicated")
-    cluster.until(lambda: not len(cluster.broker(node).replicas.waiting))
+    cluster.until(lambda: not len(cluster.broker(node).replicas.apply_queue))
     led = [index for index, leader in enumerate(topic(cluster, "many").leader) if leader == node]
     batch = build_batch([(b"k", b"v")], timestamp_ms=1)
     request = ProduceRequest(

@@ -88,7 +88,7 @@ def test_however_slowly_they_are_made_every_follower_catches_up(
     for _ in range(60):
         cluster.run(rng.choice((1, 5, 10, 20)))
         append_everywhere(cluster)
-    cluster.until(lambda: not any(len(cluster.broker(n).replicas.waiting) for n in cluster.ids))
+    cluster.until(lambda: not any(len(cluster.broker(n).replicas.apply_queue) for n in cluster.ids))
     append_everywhere(cluster)
     cluster.run(2_000)
     assert not lagging(cluster)
@@ -230,7 +230,7 @@ def test_a_replica_given_back_before_it_went_says_again_where_its_log_is() -> No
     known = state(cluster).directory_of(node)
     home = cluster.broker(node).logs.directory_of(TopicPartition("t", 0))
     assert home is not None and known == home.directory_id
-    waiting, held = cluster.broker(node).replicas.waiting, list[Key]()
+    waiting, held = cluster.broker(node).replicas.apply_queue, list[Key]()
     waiting.add, add = held.extend, waiting.add  # type: ignore[method-assign,assignment]
     reassign(cluster, keeps, third)
     reassign(cluster, keeps, node, done=False)
@@ -262,7 +262,7 @@ def test_fewer_members_are_enough_only_once_it_is_known_who_leads() -> None:
     request.topic_data[0].name = ""
     answer = cluster.ask_later(request, leader, 13)
     cluster.until(lambda: partition.leader is not None and partition.leader.isr == (leader,))
-    line = cluster.broker(leader).replicas.waiting
+    line = cluster.broker(leader).replicas.apply_queue
     all_wait = lambda told: [line._line_of(key).setdefault(key) for key in told]  # noqa: E731
     line.add, add = all_wait, line.add  # type: ignore[method-assign,assignment]
     cluster.ask(UnregisterBrokerRequest(broker_id=leader), at)
@@ -284,7 +284,7 @@ def test_records_of_a_recreated_topic_are_not_lost_with_the_former_one() -> None
     cluster = Cluster(1)
     cluster.create_topic("t")
     cluster.produce([b"old"])
-    line = cluster.broker().replicas.waiting
+    line = cluster.broker().replicas.apply_queue
     all_wait = lambda told: [line._line_of(key).setdefault(key) for key in told]  # noqa: E731
     line.add, add = all_wait, line.add  # type: ignore[method-assign,assignment]
     cluster.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=5000))
@@ -301,7 +301,7 @@ def test_records_of_a_recreated_topic_are_not_lost_with_the_former_one() -> None
 
 def held_back(cluster: Cluster) -> Callable[[], None]:
     """Every replica waits for its turn, until what is given is called."""
-    line = cluster.broker().replicas.waiting
+    line = cluster.broker().replicas.apply_queue
     all_wait = lambda told: [line._line_of(key).setdefault(key) for key in told]  # noqa: E731
     line.add, add = all_wait, line.add  # type: ignore[method-assign,assignment]
 

@@ -92,7 +92,7 @@ def test_load_times_are_those_of_the_last_half_minute() -> None:
     one = Transactions()
     coordinators = one.cluster.broker(one.coordinator).transactions.coordinators
     now_ms = one.cluster.client.clock.now_ms()
-    coordinators.loads.add(1_234.4, now_ms)
+    coordinators.load_times.add(1_234.4, now_ms)
     assert metrics_of(one)[f"{TRANSACTIONS}partition-load-time-max"] == 1_234
     one.cluster.run(61_000)
     assert metrics_of(one)[f"{TRANSACTIONS}partition-load-time-max"] == 0

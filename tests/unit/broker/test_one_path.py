@@ -81,7 +81,7 @@ def answers(bounds: NodeBounds) -> list[bytes]:
     """The answers of one broker with `bounds` to the same requests."""
     cluster = Cluster(1, bounds=bounds)
     first, second = (cluster.create_topic(name, PARTITIONS) for name in ("a", "b"))
-    cluster.until(lambda: not len(cluster.broker().replicas.waiting))
+    cluster.until(lambda: not len(cluster.broker().replicas.apply_queue))
     every = list(range(PARTITIONS))
     names = [MetadataRequestTopic(name=name) for name in ("b", "unknown", "a")]
     opened = fetch([(first, every), (second, [*every, 17])], (0, 0))

@@ -53,7 +53,7 @@ def another_controller(
 def test_the_active_controller_writes_its_own_registration_once() -> None:
     world = World()
     known = world.image.controllers[100]
-    assert known.incarnation == world.controller.introduction.incarnation
+    assert known.incarnation == world.controller.registrar.incarnation
     assert known.listeners["CONTROLLER"].endpoint == Endpoint("localhost", 9093)
     assert known.features["metadata.version"].highest == 33
     before = world.quorum.log_end_offset
@@ -95,7 +95,7 @@ def test_another_controller_asks_as_soon_as_the_level_knows_of_registrations() -
     assert not world.ask(raised_to(CONTROLLER_REGISTRATION_SINCE)).error_code
     assert len(sent.requests) == 1
     assert not world.ask(sent.requests[0][1]).error_code
-    assert standby.introduction.done
+    assert standby.registrar.done
     world.advance(60_000)
     assert len(sent.requests) == 1
 
@@ -110,7 +110,7 @@ def test_no_level_moves_while_a_voter_has_not_said_what_it_supports() -> None:
     answer = world.ask(raised_to(CONTROLLER_REGISTRATION_SINCE + 1))
     assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
     assert "Controller 101 has not registered" in answer.error_message
-    request = world.controller.introduction.request()
+    request = world.controller.registrar.request()
     request.controller_id, request.incarnation_id = 101, uuid(101)
     assert not world.ask(request).error_code
     assert not world.ask(raised_to(CONTROLLER_REGISTRATION_SINCE + 1)).error_code
@@ -128,7 +128,7 @@ def test_another_controller_asks_until_it_is_registered() -> None:
     sent.requests.pop()[2](ControllerRegistrationResponse())
     world.ask(request)
     standby.on_commit(world.quorum.batches)
-    assert standby.introduction.done
+    assert standby.registrar.done
     standby.on_leader_change(100, 3)
     assert not sent.requests
 
@@ -136,7 +136,7 @@ def test_another_controller_asks_until_it_is_registered() -> None:
 def test_a_controller_that_is_gone_is_unregistered_and_binds_no_level() -> None:
     before = CONTROLLERS_LEAVE_SINCE - 1
     world = World(bootstrap=bootstrap_records(metadata_version=before))
-    old = world.controller.introduction.request()
+    old = world.controller.registrar.request()
     old.controller_id, old.incarnation_id = 101, uuid(101)
     for feature in old.features:
         if feature.name == METADATA_VERSION:
@@ -159,7 +159,7 @@ def test_a_controller_that_was_taken_for_gone_registers_again() -> None:
     _, request, done = sent.requests.pop()
     done(world.ask(request))
     standby.on_commit(world.quorum.batches)
-    assert standby.introduction.done
+    assert standby.registrar.done
     seen = len(world.quorum.batches)
     assert not world.ask(UnregisterControllerRequest(controller_id=101)).error_code
     standby.on_commit(world.quorum.batches[seen:])
@@ -210,11 +210,11 @@ def test_a_directory_formatted_by_apache_kafka_gets_what_elr_needs() -> None:
 def two_of_one_id() -> tuple[World, Sent, QuorumController, QuorumController]:
     """A controller that is registered, and a second process with its id that has read the log."""
     sent, world, elder = another_controller()
-    elder.introduction.incarnation = sent.requests[0][1].incarnation_id = uuid(501)
+    elder.registrar.incarnation = sent.requests[0][1].incarnation_id = uuid(501)
     deliver(world, sent)
     newcomer = world.new_controller()
     newcomer.node_id = 101
-    newcomer.introduction.incarnation = uuid(502)
+    newcomer.registrar.incarnation = uuid(502)
     newcomer.on_commit(world.quorum.batches[: world.quorum.committed])
     newcomer.on_leader_change(100, 1)
     return world, sent, elder, newcomer
@@ -246,7 +246,7 @@ def test_a_controller_that_was_started_again_is_left_alone() -> None:
     world, sent, elder, newcomer = two_of_one_id()
     world.quorum.listeners.remove(elder)
     deliver(world, sent)
-    assert newcomer.introduction.done
+    assert newcomer.registrar.done
 
 
 def test_a_controller_with_the_leaders_id_ends_once_that_one_answers() -> None:

@@ -341,7 +341,7 @@ def test_observers_without_number_are_not_remembered(
         request = fetch_request(replica, 18, fetch_offset=0, last_fetched_epoch=0)
         request.replica_state.replica_id = number
         ask(replica, request, 18)
-    assert len(state.board.observers) <= 20
+    assert len(state.progress_table.observers) <= 20
 
 
 def begin_request(replica: RaftNode, epoch: int) -> begin_epoch.BeginQuorumEpochRequest:

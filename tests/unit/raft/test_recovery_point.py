@@ -250,7 +250,7 @@ def test_the_first_record_of_an_epoch_that_rotted_is_of_none_that_was_heard_of()
     node.machine.disk.rot(LOG, at[max(at)] + 12 + 3, 3)
     disk = node.machine.disk.open_for_process()
     opened = open_replica(disk, node.settings, "/data", cut_damage=True)
-    assert opened.shape.end_offset == max(at)
+    assert opened.log_metadata.end_offset == max(at)
     assert "was not reached yet" in opened.fault
 
 

@@ -210,14 +210,14 @@ def test_a_log_that_contradicts_an_installed_snapshot_is_dropped() -> None:
     same = OffsetAndEpoch(10, 1)
     disk.write_atomic(f"{folder}/{file_name(same)}", write_checkpoint([b"kept"], 1))
     opened = open_replica(disk, replace(settings), "/data")
-    assert (opened.shape.end_offset, opened.shape.last_epoch) == (15, 1)
+    assert (opened.log_metadata.end_offset, opened.log_metadata.last_epoch) == (15, 1)
     opened.log.close(clean=False)
     other = OffsetAndEpoch(10, 3)
     disk.remove(f"{folder}/{file_name(same)}")
     disk.write_atomic(f"{folder}/{file_name(other)}", write_checkpoint([b"kept"], 1))
     opened = open_replica(disk, replace(settings), "/data")
-    assert (opened.shape.start_offset, opened.shape.end_offset) == (10, 10)
-    assert opened.shape.last == other
+    assert (opened.log_metadata.start_offset, opened.log_metadata.end_offset) == (10, 10)
+    assert opened.log_metadata.last == other
 
 
 def rot_for(late: QuorumNode, end: int) -> None:

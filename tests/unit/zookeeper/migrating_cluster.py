@@ -175,7 +175,7 @@ class MigratingCluster(ZookeeperCluster):
         migrating = self.controllers[self.leader].migrating
         if not isinstance(migrating, MigratingController):
             return MigrationPhase.INACTIVE
-        return migrating.migration.now.phase
+        return migrating.migration.migration.phase
 
     def image(self) -> MetadataImage:
         """The active controller's."""

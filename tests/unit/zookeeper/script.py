@@ -256,7 +256,7 @@ class Script:
     def do_move(self, word: str) -> None:
         broker = self._broker(word)
         entry = self.cluster.ensemble.sessions[self.cluster.nodes[broker].sessions.id]
-        self._cut(f"n{broker}", [entry.owner.server.host])
+        self._cut(f"n{broker}", [entry.connection.server.host])
 
     def _cut(self, here: str, there: list[str]) -> None:
         for other in there:

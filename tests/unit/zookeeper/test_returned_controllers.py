@@ -57,7 +57,7 @@ def wait_for_refusal(cluster: MigratingCluster, why: str) -> None:
         migrating = cluster.controllers[cluster.leader]._migrating
         assert migrating is not None
         assert isinstance(migrating, MigratingController)
-        return any(why in sentence for sentence in migrating.migration.now.waits_for)
+        return any(why in sentence for sentence in migrating.migration.migration.waits_for)
 
     cluster.wait(refuses, "the leader of the quorum refuses")
 

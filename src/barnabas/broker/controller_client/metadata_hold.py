@@ -62,22 +62,22 @@ class Led(NamedTuple):
 class _Waiting:
     """A request about topics whose leader was lost, or may have been (`looks`)."""
 
-    __slots__ = ("_answer", "_owner", "bucket", "led", "looks", "parked")
+    __slots__ = ("_answer", "_hold", "bucket", "led", "looks", "working")
 
-    def __init__(self, owner: MetadataHold, led: list[Led], answer: Answer, looks: bool) -> None:
+    def __init__(self, hold: MetadataHold, led: list[Led], answer: Answer, looks: bool) -> None:
         self.led = led
         self.bucket = -1
         self.looks = looks
-        self.parked = Working(holds=False)
+        self.working = Working(holds=False)
         self._answer = answer
-        self._owner = owner
+        self._hold = hold
 
     def answer(self) -> None:
-        if not self.parked.done:
-            self._answer(self.parked)
+        if not self.working.done:
+            self._answer(self.working)
 
     def on_deadline(self) -> None:
-        self._owner.on_deadline(self)
+        self._hold.on_deadline(self)
 
 
 class MetadataHold:
@@ -157,7 +157,7 @@ class MetadataHold:
         waiting = _Waiting(self, concerned, answer, looks)
         self._waiting[waiting] = None
         self._deadlines.add(waiting, until_ms)
-        return waiting.parked
+        return waiting.working
 
     def _look_at(self, concerned: list[Led], now_ms: float) -> None:
         """Probe who leads, each at most once within `HOLD_POLL_MS`."""

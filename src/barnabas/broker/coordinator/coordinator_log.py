@@ -20,21 +20,21 @@ from barnabas.types import Buffer
 class PartitionCoordinatorLog:
     """:class:`~barnabas.broker.coordinator.coordinator_shard.CoordinatorLog` over a partition."""
 
-    __slots__ = ("_last", "_partition")
+    __slots__ = ("_last_log", "_partition")
 
     def __init__(self, partition: Partition) -> None:
         """Raises ``KafkaError`` where the partition is offline."""
         if partition.log is None:
             raise partition.offline()
         self._partition = partition
-        self._last: PartitionLog = partition.log
+        self._last_log: PartitionLog = partition.log
         """The log to read from if the partition is offline by now."""
 
     @property
     def _log(self) -> PartitionLog:
         """The log as it is now: a move between directories replaces it."""
-        self._last = self._partition.log or self._last
-        return self._last
+        self._last_log = self._partition.log or self._last_log
+        return self._last_log
 
     def __repr__(self) -> str:
         return f"PartitionCoordinatorLog({self._partition.name})"

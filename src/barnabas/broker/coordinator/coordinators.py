@@ -108,7 +108,7 @@ class Coordinators(Generic[M]):
             ports, load_bytes, make_machine, self._is_current, self._on_loaded
         )
         self._shards: dict[int, CoordinatorShard[M]] = {}
-        self.loads = Window(ports.clock.now_ms())
+        self.load_times = Window(ports.clock.now_ms())
         """How long shards took from election to being loaded, in milliseconds."""
         self._elected_ms: dict[int, float] = {}
         """The time of election of each partition whose shard is not loaded yet."""
@@ -341,7 +341,7 @@ class Coordinators(Generic[M]):
 
     def _on_loaded(self, shard: CoordinatorShard[M]) -> None:
         now_ms = self._ports.clock.now_ms()
-        self.loads.add(now_ms - self._elected_ms.pop(shard.partition, now_ms), now_ms)
+        self.load_times.add(now_ms - self._elected_ms.pop(shard.partition, now_ms), now_ms)
         try:
             shard.on_loaded(self._instant())
         except Exception as fault:

@@ -81,7 +81,7 @@ class FetchService:
         ports: Ports,
         find: Find,
         deadlines: Deadlines,
-        slices: CooperativeJobs,
+        jobs: CooperativeJobs,
         limits: FetchLimits,
         add_leaders: Callable[[FetchResponse, str, dict[PartitionKey, Partition | None]], None],
         throttle: ReplicationThrottle | None = None,
@@ -96,7 +96,7 @@ class FetchService:
         self._ports = ports
         self.bounds = ports.bounds.fetch
         self._deadlines = deadlines
-        self._slices = slices
+        self._jobs = jobs
         self.response_bytes_max = limits.response_bytes_max
         self._add_leaders = add_leaders
         self._sessions = FetchSessions(ports, find, limits.sessions_max, self._on_drop)
@@ -140,7 +140,7 @@ class FetchService:
         session.delayed_fetch = fetch
         steps = self._serve(fetch, request, self.bounds.followed_per_slice)
         on_error = partial(self._fail, fetch)
-        return self._slices.answer(steps, at_once=False, parked=parked, on_error=on_error)
+        return self._jobs.answer(steps, at_once=False, parked=parked, on_error=on_error)
 
     def _serve(
         self, fetch: DelayedFetch, request: FetchRequest, per_step: int | None
@@ -325,7 +325,7 @@ class FetchService:
         if len(fetch.session.partitions) <= self.bounds.inline_max:
             take_all(steps)
         else:
-            self._slices.run(steps, partial(self._fail, fetch))
+            self._jobs.run(steps, partial(self._fail, fetch))
 
     def _complete_whole(self, fetch: DelayedFetch) -> Generator[None, None, None]:
         """Its full answer is due: what had nothing to tell while it waited is named all the same."""

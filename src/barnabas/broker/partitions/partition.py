@@ -60,7 +60,7 @@ class Partition(Replica):
     __slots__ = (
         "_high_watermark_listeners",
         "_host",
-        "_unflushed",
+        "_flush_waiters",
         "_waiting",
         "append_watchers",
         "high_watermark_watchers",
@@ -83,7 +83,7 @@ class Partition(Replica):
         self.high_watermark_watchers: dict[SessionPartition[Partition], None] = {}
         """Consumers' sessions: notified when there is more to read."""
         self._waiting = OffsetWaiters(host.on_fault)
-        self._unflushed: OffsetWaiters | None = None
+        self._flush_waiters: OffsetWaiters | None = None
         """Produce requests with acks=1 that wait for a sync; made for the first one."""
         self._high_watermark_listeners: list[OnHighWatermark] = []
         self.low_watermark_waiters = LowWatermarkWaiters(host.on_fault)
@@ -156,8 +156,8 @@ class Partition(Replica):
 
     def _end_leadership(self, code: ErrorCode) -> None:
         self._waiting.complete_all(code)
-        if self._unflushed is not None:
-            self._unflushed.complete_all(code)
+        if self._flush_waiters is not None:
+            self._flush_waiters.complete_all(code)
         self.low_watermark_waiters.check_and_complete()
 
     def _rebind_watchers(self) -> None:
@@ -319,15 +319,15 @@ class Partition(Replica):
         if replicated:
             self._waiting.add(offset, waiter, slot)
             return True
-        if self._unflushed is None:
-            self._unflushed = OffsetWaiters(self._host.on_fault)
-        self._unflushed.add(offset, waiter, slot)
+        if self._flush_waiters is None:
+            self._flush_waiters = OffsetWaiters(self._host.on_fault)
+        self._flush_waiters.add(offset, waiter, slot)
         return True
 
     def on_flushed(self) -> None:
         """A sync that ``flush.messages`` asked for is over."""
-        if self._unflushed is not None and self.log is not None:
-            self._unflushed.complete_to(self.log.flushed_end_offset, ErrorCode.NONE)
+        if self._flush_waiters is not None and self.log is not None:
+            self._flush_waiters.complete_to(self.log.flushed_end_offset, ErrorCode.NONE)
         self.advance_high_watermark()
 
     def on_high_watermark(self, callback: OnHighWatermark) -> Callable[[], None]:

@@ -54,10 +54,10 @@ class LogRepair:
         self.attempts = 0
         self.why_not = ""
         """The reason why the last attempt failed."""
-        self.place: segment_repair.SegmentLocation | None = None
+        self.location: segment_repair.SegmentLocation | None = None
         self.damage: segment_repair.Damage | None = None
         self.sources: list[int] = []
-        self.transplant: segment_repair.SegmentRepair | None = None
+        self.segment_repair: segment_repair.SegmentRepair | None = None
 
     def describe(self) -> dict[str, object]:
         return {
@@ -120,7 +120,7 @@ class LogRepairs:
             return
         work.attempts += 1
         try:
-            work.place = place = segment_repair.location_of(work.log, work.fault.path)
+            work.location = place = segment_repair.location_of(work.log, work.fault.path)
         except OSError as error:
             self._fail(work, error)
             return
@@ -130,13 +130,13 @@ class LogRepairs:
         self._run(work, lambda: segment_repair.examine(place), self._on_examined)
 
     def _on_examined(self, work: LogRepair, damage: segment_repair.Damage | None) -> None:
-        assert work.place is not None
+        assert work.location is not None
         if damage is None:  # it was misread, or its records are not what its right CRC covers
             del self._work[work.fault.path]
             self._logs.cleaner.on_sound(work.log.partition)
             return
-        work.damage, work.transplant, start = damage, None, work.log.log_start_offset
-        if start >= work.place.end_offset:  # deleted, and retention is about to take it
+        work.damage, work.segment_repair, start = damage, None, work.log.log_start_offset
+        if start >= work.location.end_offset:  # deleted, and retention is about to take it
             self._end(work)
             return
         if start >= damage.next_offset:
@@ -153,7 +153,7 @@ class LogRepairs:
     # -- what others have ------------------------------------------------------------------------
 
     def _next_source(self, work: LogRepair) -> None:
-        assert work.place is not None and work.damage is not None
+        assert work.location is not None and work.damage is not None
         if not self._is_current(work):
             return
         if not work.sources:
@@ -165,12 +165,12 @@ class LogRepairs:
             work.why_not = f"broker {source} is not to be reached"
             self._next_source(work)
             return
-        work.transplant = segment_repair.SegmentRepair(work.log, work.place, work.damage)
+        work.segment_repair = segment_repair.SegmentRepair(work.log, work.location, work.damage)
         self._ask(work, source, at)
 
     def _ask(self, work: LogRepair, source: int, at: Endpoint) -> None:
-        replica, transplant = work.replica, work.transplant
-        assert transplant is not None
+        replica, repair = work.replica, work.segment_repair
+        assert repair is not None
         request = FetchRequest(
             replica_state=ReplicaState(replica_id=DEBUGGING_REPLICA),
             max_wait_ms=WAIT_MS,
@@ -185,7 +185,7 @@ class LogRepairs:
                     partitions=[
                         FetchPartition(
                             partition=replica.index,
-                            fetch_offset=transplant.next_offset,
+                            fetch_offset=repair.next_offset,
                             partition_max_bytes=FETCH_BYTES,
                         )
                     ],
@@ -194,7 +194,7 @@ class LogRepairs:
         )
 
         def on_answer(response: FetchResponse | ChannelError) -> None:
-            if self._is_current(work) and work.transplant is transplant:
+            if self._is_current(work) and work.segment_repair is repair:
                 self._on_answer(work, source, at, response)
 
         self._channels.send(at, request, on_answer, purpose=PURPOSE)
@@ -202,25 +202,25 @@ class LogRepairs:
     def _on_answer(
         self, work: LogRepair, source: int, at: Endpoint, response: FetchResponse | ChannelError
     ) -> None:
-        transplant, damage = work.transplant, work.damage
-        assert transplant is not None and damage is not None
+        repair, damage = work.segment_repair, work.damage
+        assert repair is not None and damage is not None
         try:
-            gained = transplant.add(_records_in(response))
+            gained = repair.add(_records_in(response))
         except ValueError as error:
             work.why_not = f"broker {source}: {error}"
-            if transplant.diverges_at >= 0 and transplant.batches and self._leads(work, source):
+            if repair.diverges_at >= 0 and repair.batches and self._leads(work, source):
                 # The rest of the damage is not the leader's, and is cut off once what comes before is there.
-                work.damage = damage._replace(next_offset=transplant.diverges_at)
-                self._rebuild(work, transplant.batches)
+                work.damage = damage._replace(next_offset=repair.diverges_at)
+                self._rebuild(work, repair.batches)
             else:
                 self._next_source(work)
             return
-        if transplant.is_complete:
-            self._rebuild(work, transplant.batches)
+        if repair.is_complete:
+            self._rebuild(work, repair.batches)
         elif gained:
             self._ask(work, source, at)
         else:
-            work.why_not = f"broker {source} has nothing at {transplant.next_offset}"
+            work.why_not = f"broker {source} has nothing at {repair.next_offset}"
             self._next_source(work)
 
     def _leads(self, work: LogRepair, broker: int) -> bool:
@@ -230,22 +230,22 @@ class LogRepairs:
     # -- putting it in place ---------------------------------------------------------------------
 
     def _rebuild(self, work: LogRepair, batches: list[bytes]) -> None:
-        place, damage = work.place, work.damage
+        place, damage = work.location, work.damage
         assert place is not None and damage is not None
         self._run(work, lambda: segment_repair.rebuild(place, damage, batches), self._on_rebuilt)
 
     def _on_rebuilt(self, work: LogRepair, size: int) -> None:
-        assert work.place is not None and work.damage is not None
+        assert work.location is not None and work.damage is not None
         try:
-            if not segment_repair.swap_in(work.log, work.place, size):
+            if not segment_repair.swap_in(work.log, work.location, size):
                 work.why_not = "the log changed meanwhile"
                 self._later(work)
                 return
         except OSError as error:
             self._fail(work, error)
             return
-        if work.transplant is not None:
-            work.transplant.correct_epochs()
+        if work.segment_repair is not None:
+            work.segment_repair.correct_epochs()
         self._logs.cleaner.give_up_on(work.log.partition)
         self._logs.remove_later(work.log)
         self._logs.sync(work.log)

@@ -5,7 +5,7 @@ their fetching; takes those of a failed directory offline. It is what a partitio
 around it (:class:`~barnabas.broker.partitions.partition.PartitionHost`).
 
 Invariants: a replica leads or follows in exactly the leader epoch that the metadata had when it last had
-its turn (`waiting`), which is at once if few change; one partition has one replica here; the log of a
+its turn (`apply_queue`), which is at once if few change; one partition has one replica here; the log of a
 deleted topic is never taken for that of a new topic with the same name.
 
 Source: Kafka's ReplicaManager.applyDelta.
@@ -57,7 +57,7 @@ class ReplicaTable:
         logs: LogDirectories,
         directories: ReplicaDirectories,
         fetchers: FetcherPool,
-        isr_changes: AlterPartitionSender,
+        isr_sender: AlterPartitionSender,
         repairs: LogRepairs,
         check_and_complete: Callable[[FetchSession[Partition]], None],
         *,
@@ -74,7 +74,7 @@ class ReplicaTable:
         self.logs = logs
         self.directories = directories
         self.fetchers = fetchers
-        self.isr_changes = isr_changes
+        self.isr_sender = isr_sender
         self.repairs = repairs
         self.check_and_complete = check_and_complete
         self.propagates_high_watermarks = propagates_high_watermarks
@@ -87,7 +87,7 @@ class ReplicaTable:
         """Whether the first image may lack partitions whose logs are here: a controller that cannot read a
         topic's znodes names all others."""
         self._listeners: dict[str, list[OnLeadership]] = {}
-        self.waiting = MetadataApplyQueue(
+        self.apply_queue = MetadataApplyQueue(
             ports,
             self.image,
             node_id,
@@ -135,7 +135,7 @@ class ReplicaTable:
         return known.has_directory(topic.directories[partition.index][position])
 
     def propose_isr(self, partition: Partition, proposal: IsrProposal) -> None:
-        self.isr_changes.submit(partition, proposal)
+        self.isr_sender.submit(partition, proposal)
 
     def on_log_failed(self, name: TopicPartition, error: OSError) -> None:
         self.logs.fail_log(name, error)
@@ -150,7 +150,7 @@ class ReplicaTable:
             config, min_isr = self.configs.of(partition.topic)
             if partition.log is not None and partition.log.config is not config:
                 partition.log.reconfigure(config)
-            if (partition.topic_id, partition.index) not in self.waiting:
+            if (partition.topic_id, partition.index) not in self.apply_queue:
                 # Else, with its turn: how few members may commit is no newer than who they are, either.
                 _set_min_isr(partition, min_isr)
 
@@ -176,7 +176,7 @@ class ReplicaTable:
         for (topic_id, _), partition in self.by_id.items():
             if topic_id not in self.image.topics_by_id:
                 partition.leave_readers_by_name()
-        self.waiting.add(dict.fromkeys([*self.by_id, *mine]))
+        self.apply_queue.add(dict.fromkeys([*self.by_id, *mine]))
         if self.keeps_unnamed_logs:
             return
         # What is left on disk is of partitions that this broker has no replica of any more.
@@ -208,7 +208,7 @@ class ReplicaTable:
             if mine or key in self.by_id:
                 reported[key] = None
         if reported:
-            self.waiting.add(reported)
+            self.apply_queue.add(reported)
 
     def _follow_image(self, key: Key) -> None:
         """Be what the metadata say now."""

@@ -64,7 +64,7 @@ class ConsumerProtocolMember(GroupMember):
         )
         super().__init__(client, identity, settings, on_failed, purpose)
         self._subscription = _copy(to)
-        self._said: Subscription | None = None
+        self._sent_subscription: Subscription | None = None
         """The subscription that the coordinator knows of."""
         self._on_assigned = on_assigned
         self._on_revoked = on_revoked
@@ -108,7 +108,9 @@ class ConsumerProtocolMember(GroupMember):
             raise_for(answer.error_code, answer.error_message)
         except ChannelError as error:
             self._client.forget_coordinator(GROUP, self.identity.group_id)
-            self._said = self._reported = None  # the request may be lost: all is said again
+            self._sent_subscription = self._reported = (
+                None  # the request may be lost: all is said again
+            )
             self._log("group.unreachable", error)
             await self._client.tasks.sleep(GROUP_RETRY_MS)
             return
@@ -172,7 +174,7 @@ class ConsumerProtocolMember(GroupMember):
 
     def _request(self) -> ConsumerGroupHeartbeatRequest:
         """All where it joins or something was lost, else what changed."""
-        full = self._epoch == JOINS or self._said is None
+        full = self._epoch == JOINS or self._sent_subscription is None
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.identity.group_id,
             member_id=self.identity.member_id,
@@ -184,12 +186,12 @@ class ConsumerProtocolMember(GroupMember):
             request.server_assignor = self._settings.remote_assignor
             request.rack_id = self._settings.rack_id
         to = self._subscription
-        if full or self._said != to:
+        if full or self._sent_subscription != to:
             names, regex = ([], to.regex) if isinstance(to, TopicPattern) else (sorted(to), "")
             request.subscribed_topic_names = names
-            if regex or isinstance(self._said, TopicPattern):
+            if regex or isinstance(self._sent_subscription, TopicPattern):
                 request.subscribed_topic_regex = regex
-            self._said = to
+            self._sent_subscription = to
         if full or self._reported != self._owned:
             request.topic_partitions = self._owned_parts()
             self._reported = list(self._owned)
@@ -208,12 +210,12 @@ class ConsumerProtocolMember(GroupMember):
             # The partitions may be another's by now: what is theirs must not be committed.
             self._become(JOINS)
             self._give_up(self._owned)
-            self._assigned, self._said = {}, None
+            self._assigned, self._sent_subscription = {}, None
             await self._client.tasks.sleep(GROUP_RETRY_MS)
         elif error.code in COORDINATOR_MOVED or error.retriable or error.code in PASSING:
             if error.code in COORDINATOR_MOVED:
                 self._client.forget_coordinator(GROUP, self.identity.group_id)
-            self._said = self._reported = None
+            self._sent_subscription = self._reported = None
             await self._client.tasks.sleep(GROUP_RETRY_MS)
         else:
             self._fail(error)

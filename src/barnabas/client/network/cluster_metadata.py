@@ -78,7 +78,7 @@ class ClusterMetadata:
         self._channels = channels
         self._bootstrap = list(bootstrap)
         self._rotation = ports.rng("client.bootstrap").randrange(len(bootstrap))
-        self._answered: Endpoint | None = None
+        self._answered_by: Endpoint | None = None
         self._avoids = 0
         self._avoided: dict[Endpoint, int] = {}
         """Who did not answer, or knew no better, when it was asked last; in that order."""
@@ -129,8 +129,8 @@ class ClusterMetadata:
         known = [self.brokers[node] for node in sorted(self.brokers)]
         known += [endpoint for endpoint in self._bootstrap if endpoint not in known]
         shift = self._rotation % len(known)
-        if self._answered in known:
-            shift = known.index(self._answered)
+        if self._answered_by in known:
+            shift = known.index(self._answered_by)
         known = known[shift:] + known[:shift]
         return sorted(known, key=lambda e: self._avoided.get(e, 0)) if self._avoided else known
 
@@ -143,7 +143,7 @@ class ClusterMetadata:
         """The `candidates` without the one that answered last: it may know no better, cut off from the
         others."""
         candidates = self.candidates()
-        if self._answered in self._avoided or candidates[0] != self._answered:
+        if self._answered_by in self._avoided or candidates[0] != self._answered_by:
             return candidates
         others = sum(endpoint not in self._avoided for endpoint in candidates[1:])
         return candidates[1 : 1 + others] + candidates[:1] + candidates[1 + others :]
@@ -243,7 +243,7 @@ class ClusterMetadata:
                     if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
                         self._begin_again()
                         break
-                    self._answered = endpoint
+                    self._answered_by = endpoint
                     self._avoided.pop(endpoint, None)
                     return response
             if failures in ({"unsupported"}, {"authentication"}) and failure is not None:

@@ -180,7 +180,7 @@ class ClientConnection:
         self._connection: Connection | None = None
         self._waiting: deque[InFlight] = deque()
         self._sent: deque[InFlight] = deque()
-        self._last: ApiSchema | None = None
+        self._last_schema: ApiSchema | None = None
         self._next_correlation_id = 0
         self._negotiating = False
         self._meant = meant
@@ -191,7 +191,11 @@ class ClientConnection:
     @property
     def doing(self) -> str:
         """The last answer, for people."""
-        return f"answer to {self._last.name}" if self._last is not None else "no answer yet"
+        return (
+            f"answer to {self._last_schema.name}"
+            if self._last_schema is not None
+            else "no answer yet"
+        )
 
     def __repr__(self) -> str:
         state = "over" if self.is_over else "open" if self.is_open else "connecting"
@@ -372,7 +376,7 @@ class ClientConnection:
         item = self._sent[0]
         response = self._decode(item, frame)
         self._sent.popleft()
-        self._last = item.schema
+        self._last_schema = item.schema
         item.on_done(response)
 
     def _decode(self, item: InFlight, frame: memoryview) -> Message:

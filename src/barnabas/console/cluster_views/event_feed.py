@@ -71,7 +71,7 @@ class EventFeed:
 
     def __init__(self, new_client: Callable[[], Connected]) -> None:
         self._new_client = new_client
-        self._client: Connected | None = None
+        self._connected: Connected | None = None
         self._read: Callable[[], FeedRead] | None = None
         self._reading = threading.Lock()
         """Held while the cluster is asked: it guards the client and the reader."""
@@ -146,9 +146,9 @@ class EventFeed:
 
     def _reader(self) -> Callable[[], FeedRead]:
         if self._read is None:
-            self._client = self._new_client()
-            self._client.call(self._client.client.cluster.refresh(timeout_ms=5_000.0))
-            read = _source(self._client)
+            self._connected = self._new_client()
+            self._connected.call(self._connected.client.cluster.refresh(timeout_ms=5_000.0))
+            read = _source(self._connected)
             with self._changing:
                 self._events.clear()
                 self._last_of.clear()
@@ -157,7 +157,7 @@ class EventFeed:
 
     def _drop_client(self) -> None:
         self._read = None
-        client, self._client = self._client, None
+        client, self._connected = self._connected, None
         if client is not None:
             client.close()
 

@@ -52,7 +52,7 @@ def imbalance(cluster: ControllerContext, broker: int) -> Iterator[Imbalance | N
     slots = cluster.image.slots
     preferred, scanned = 0, cluster.bounds.scanned_per_slice
     elsewhere = []
-    for _ in cluster.image.membership.sift(broker):
+    for _ in cluster.image.broker_partitions.sift(broker):
         yield None
     for at, key in enumerate(cluster.image.partition_keys_of(broker)):
         topic = slots[key >> 32]
@@ -184,7 +184,7 @@ class LeaderBalancer:
         controller = self._controller
         image, tell = controller.image, self._reasons.log_change
         moves, bounds = 0, controller.cluster.bounds
-        for broker in sorted({*image.brokers, *image.membership.brokers()}):
+        for broker in sorted({*image.brokers, *image.broker_partitions.brokers()}):
             if moves >= bounds.moves_max:
                 break
             found = Imbalance(broker, 0, [])

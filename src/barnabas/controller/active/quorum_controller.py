@@ -170,17 +170,17 @@ class QuorumController:
         self._wakeup: Wakeup | None = None
         self._wakeup_ms, self.committed_offset = 0.0, -1
         self.finalized = FinalizedFeatures()
-        self.forwarded = ApiTable()
+        self.forwarded_apis = ApiTable()
         """The APIs that Envelope may carry; filled where the listener's table is."""
         self.refusals = Refusals(self.wall_ms)
-        self.flapping = IsrBackoff(self.cluster, self.now_ms)
+        self.isr_backoff = IsrBackoff(self.cluster, self.now_ms)
         self.fencing = BrokerFencing(self)
         self.liveness = BrokerLiveness(self, self.fencing.fence)
         self.rebalance, self.leader_search = LeaderBalancer(self), LeaderSearch(self)
         sender = sender or Channels(ports, f"controller-{config.node_id}")
         self.recovery = UncleanRecovery(self, sender, self.liveness.probe_endpoint)
         asker = to_controllers or sender
-        self.introduction = ControllerRegistrar(self, asker, endpoints, migrates=migrates)
+        self.registrar = ControllerRegistrar(self, asker, endpoints, migrates=migrates)
         self._leaders_id = LeadersIdCheck(self, asker)
         self.duties: tuple[Duty, ...] = (
             self.liveness, self.recovery, self.rebalance, self.leader_search,
@@ -203,7 +203,7 @@ class QuorumController:
             if self.quorum.is_active:  # else the quorum reports next what ended the leadership
                 self._activate()
         elif leader_id >= 0:
-            self.introduction.on_leader()
+            self.registrar.on_leader()
 
     def on_commit(
         self, batches: Sequence[DecidedBatch], staged: Sequence[Sequence[Replayable]] = ()
@@ -225,8 +225,8 @@ class QuorumController:
             image.commit_to(last_offset)
             self.committed_offset = max(self.committed_offset, last_offset)
         if self.finalized.on_commit(image, self.committed_offset):
-            self.introduction.on_levels()
-        self.introduction.on_image()
+            self.registrar.on_levels()
+        self.registrar.on_image()
         self._answer_committed()
 
     def on_snapshot_coming(self) -> None:
@@ -239,8 +239,8 @@ class QuorumController:
         self.image.become(image)
         self.committed_offset = self.image.offset
         self.finalized.on_snapshot(self.image)
-        self.introduction.on_levels()
-        self.introduction.on_image()
+        self.registrar.on_levels()
+        self.registrar.on_image()
 
     def snapshot(self) -> Iterator[Sequence[Buffer]] | None:
         """The committed state in chunks of encoded records; it stays that of this moment while the log
@@ -289,7 +289,7 @@ class QuorumController:
                 self.commit(decision)
         elif states:
             self.commit(Decision(None, states, "the migration from ZooKeeper is final"))
-        self.introduction.on_activation()
+        self.registrar.on_activation()
         for duty in self.duties:
             duty.on_activation()
         self.begin(reconciled(self.cluster, self.sessions))
@@ -306,7 +306,7 @@ class QuorumController:
         self.fencing.clear()
         for duty in self.duties:
             duty.clear()
-        self.flapping.clear()
+        self.isr_backoff.clear()
         self.cluster.to_recover.clear()
         self.image.undo_uncommitted()
         self.finalized.on_resignation()

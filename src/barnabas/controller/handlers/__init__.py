@@ -96,6 +96,6 @@ def add_to(table: ApiTable, role: QuorumController) -> ApiTable:
     for module in MODULES:
         table.add(module, role)
     for module in FORWARDED + TOKENS:
-        if role.forwarded.get(module.API.key) is None:
-            role.forwarded.add(module, role)
+        if role.forwarded_apis.get(module.API.key) is None:
+            role.forwarded_apis.add(module, role)
     return table

@@ -36,7 +36,7 @@ def handle(
             cluster,
             request,
             role.refusals.add,
-            role.flapping.why_held,
-            role.flapping.fell,
+            role.isr_backoff.why_held,
+            role.isr_backoff.fell,
         ),
     )

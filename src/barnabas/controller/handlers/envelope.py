@@ -31,4 +31,4 @@ def handle(
     def on_fault(inner: RequestContext, error: BaseException) -> None:
         role.ports.log("error", "request.forwarded_failed", request=repr(inner), error=repr(error))
 
-    return open_envelope(role.forwarded, request, ctx, on_fault)
+    return open_envelope(role.forwarded_apis, request, ctx, on_fault)

@@ -64,7 +64,7 @@ def _decide(
         API,
         request,
         lambda cluster: with_requester(update_features(cluster, request, ctx.api_version), ctx),
-        lambda decision, offset: role.introduction.on_activation(),  # the level may know of it now
+        lambda decision, offset: role.registrar.on_activation(),  # the level may know of it now
     )
 
 

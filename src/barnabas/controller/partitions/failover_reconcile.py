@@ -23,7 +23,7 @@ def reconcile(cluster: ControllerContext, why: str = "a new controller") -> Iter
     image = cluster.image
     # Also brokers that are not registered: in ZooKeeper mode a registration ends with its session, also
     # while there is no controller.
-    for broker in sorted({*image.brokers, *image.membership.brokers()}):
+    for broker in sorted({*image.brokers, *image.broker_partitions.brokers()}):
         if cluster.is_active(broker):
             continue
         reason = f"broker {broker} is not active"

@@ -36,7 +36,7 @@ class IsrShrinkFastPath:
         "_min_isr",
         "_possible",
         "_topic",
-        "pending",
+        "pending_shrinks",
     )
 
     def __init__(self, cluster: ControllerContext, reason: str | None) -> None:
@@ -55,12 +55,12 @@ class IsrShrinkFastPath:
         self._min_isr = 0
         self._clean = False
         """No replica may lead the topic's partitions uncleanly."""
-        self.pending = Shrinks()
+        self.pending_shrinks = Shrinks()
         """The shrinks that were decided so far."""
 
     def drain(self) -> Shrinks:
         """The shrinks that were decided since the last call."""
-        drained, self.pending = self.pending, Shrinks()
+        drained, self.pending_shrinks = self.pending_shrinks, Shrinks()
         return drained
 
     def add(self, topic: Topic, index: int, isr: Replicas, leaving: Replicas) -> bool:
@@ -98,7 +98,7 @@ class IsrShrinkFastPath:
         else:
             return False
         staying = tuple(filterfalse(leaving.__contains__, isr))
-        self.pending.add(topic.id, index, leader, staying, elr, None, reason_tag(text))
+        self.pending_shrinks.add(topic.id, index, leader, staying, elr, None, reason_tag(text))
         return True
 
     def _look_at(self, topic: Topic) -> None:
@@ -115,7 +115,7 @@ class IsrShrinkFastPath:
         text = self._given or _encoded(tuple([self._departing[broker] for broker in isr]))
         why = f": no member of the ELR {list(isr)} is available"
         tag = reason_tag(text + why.encode())
-        self.pending.add(topic.id, index, NO_LEADER, (), isr, (leader,), tag)
+        self.pending_shrinks.add(topic.id, index, NO_LEADER, (), isr, (leader,), tag)
         return True
 
     def reason(self, leaving: Replicas) -> str:

@@ -80,13 +80,13 @@ def _departures(
         leaving = tuple(filter(departs, isr))
         if not leaving or shrink.add(topic, index, isr, leaving):
             continue
-        if shrink.pending:
+        if shrink.pending_shrinks:
             yield shrink.drain()
         change = PartitionChangeBuilder(cluster, topic, index, shrink.reason(leaving))
         record = change.without(departing).build()
         if record is not None:
             yield record
-    if shrink.pending:
+    if shrink.pending_shrinks:
         yield shrink.drain()
 
 
@@ -138,7 +138,7 @@ def leaderless(cluster: ControllerContext, broker: int) -> Iterator[list[int]]:
 
 def _sifted(cluster: ControllerContext, broker: int) -> Iterator[list[int]]:
     """Empty steps, until asking for the broker's keys takes no time."""
-    for _ in cluster.image.membership.sift(broker):
+    for _ in cluster.image.broker_partitions.sift(broker):
         yield []
 
 

@@ -121,7 +121,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
         watch, _ = Watch.deserialize(buffer, offset)
         event = WatchEvent(WatchKind(watch.type), watch.path)
         if self.client.watches.on_event(event):
-            self.client.post(partial(self.client.owner.on_event, event))
+            self.client.post(partial(self.client.kazoo_session.on_event, event))
 
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
         answer = super()._invoke(timeout, request, xid)
@@ -144,7 +144,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
 class _Client(KazooClient):  # type: ignore[misc]
     """kazoo's client for one session. Only the connection's thread uses `watches`."""
 
-    owner: KazooSession
+    kazoo_session: KazooSession
     post: Post
 
     def __init__(self, **options: Any) -> None:
@@ -157,7 +157,7 @@ class _Client(KazooClient):  # type: ignore[misc]
         if state != self._state and state in _STATES:
             if state == KeeperState.EXPIRED_SESSION:
                 self._stopped.set()  # otherwise kazoo opens another session
-            self.post(partial(self.owner.on_keeper_state, _STATES[state]))
+            self.post(partial(self.kazoo_session.on_keeper_state, _STATES[state]))
         super()._session_callback(state)
 
     def _reset_watchers(self) -> None:
@@ -205,7 +205,7 @@ class _Answer:
     def _give(self, answer: Any) -> None:
         if not self._is_given:
             self._is_given = True
-            self._client.post(partial(self._client.owner.on_answer, self.done, answer))
+            self._client.post(partial(self._client.kazoo_session.on_answer, self.done, answer))
 
 
 class _Waiting(NamedTuple):
@@ -241,7 +241,7 @@ class KazooSession:
             logger=_logger(loop, log),
             use_ssl=context is not None,
         )
-        self._client.owner = self
+        self._client.kazoo_session = self
         self._client.post = self._post
         self._client.start_async()
 

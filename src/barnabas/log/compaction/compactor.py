@@ -37,17 +37,17 @@ class LocalCompactor:
     def __init__(self, make_map: Callable[[int], OffsetMap] = OffsetMap) -> None:
         self._make_map = make_map
         self._plan: cleaning_pass.CleaningPlan
-        self._keys = OffsetMap(0)
+        self._offset_map = OffsetMap(0)
         self._trail = TransactionTrail()
 
     def begin(self, plan: cleaning_pass.CleaningPlan, keys_max: int) -> int:
         self._plan = plan
-        self._keys = cleaning_pass.build_map(plan, keys_max, self._make_map)
+        self._offset_map = cleaning_pass.build_map(plan, keys_max, self._make_map)
         self._trail = cleaning_pass.trail_of(plan)
-        return self._keys.end
+        return self._offset_map.end
 
     def clean(self, group: list[cleaning_pass.SourceSegment]) -> cleaning_pass.Cleaned:
-        return cleaning_pass.clean_group(self._plan, group, self._keys, self._trail)
+        return cleaning_pass.clean_group(self._plan, group, self._offset_map, self._trail)
 
 
 class HelpedCompactor:

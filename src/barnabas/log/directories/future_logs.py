@@ -37,9 +37,9 @@ NAME_BYTES_MAX = 255
 class FutureLogs:
     """The future logs of one broker, by partition; `logs` shows only those of online directories."""
 
-    def __init__(self, owner: LogDirectories) -> None:
-        self._owner = owner
-        self._disk = owner.ports.disk
+    def __init__(self, directories: LogDirectories) -> None:
+        self._directories = directories
+        self._disk = directories.ports.disk
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self._target_dirs: dict[TopicPartition, LogDirectory] = {}
         self._syncing: set[TopicPartition] = set()
@@ -57,10 +57,10 @@ class FutureLogs:
                 continue
             opened = open_log(
                 self._disk,
-                self._owner.files,
+                self._directories.files,
                 f"{directory.path}/{found.name}",
                 found.partition,
-                self._owner.config_of(found.partition.topic),
+                self._directories.config_of(found.partition.topic),
                 clean=directory.was_clean,
                 recovery_point=directory.recovery_points.get(found.partition, 0),
                 log_start_offset=directory.log_starts.get(found.partition, 0),
@@ -75,7 +75,7 @@ class FutureLogs:
         While a directory is away the current log may be in it, and what was deleted another, older one: such
         a copy stays one. Where the controller had agreed to the move, `replace_missing` follows when the
         replica takes up its role; else a start with every directory decides."""
-        owner = self._owner
+        owner = self._directories
         online = [directory for directory in owner.directories if directory.is_online]
         leftovers = {directory: directory.leftovers() for directory in online}
         deleted = {deleted_partition_of(name) for names in leftovers.values() for name in names}
@@ -104,7 +104,7 @@ class FutureLogs:
         for directory, names in leftovers.items():
             for name in names:
                 if deleted_partition_of(name) not in unclear:
-                    owner.old_files.remove_now(directory, f"{directory.path}/{name}")
+                    owner.delayed_delete.remove_now(directory, f"{directory.path}/{name}")
 
     def _begin_again(self, partition: TopicPartition, target_dir: LogDirectory) -> None:
         """Drop a copy whose topic is unknown and begin again: the file with the topic id is durable only with
@@ -113,7 +113,7 @@ class FutureLogs:
         self.drop(partition)
         if target_dir.is_online:
             with suppress(KafkaError):  # it failed just now
-                self.create(partition, target_dir, self._owner.logs[partition])
+                self.create(partition, target_dir, self._directories.logs[partition])
 
     def _adopt(self, directory: LogDirectory, log: PartitionLog) -> None:
         log.durability.watch_recovery_point(directory.lower_recovery_points)
@@ -131,7 +131,7 @@ class FutureLogs:
     ) -> PartitionLog:
         """An empty future log of `source` in `directory`. Raises :class:`KafkaError`: KAFKA_STORAGE_ERROR,
         INVALID_TOPIC_EXCEPTION where its name would be too long."""
-        name = name_of_future(partition, self._owner.old_files.unique())
+        name = name_of_future(partition, self._directories.delayed_delete.unique())
         if len(name.encode()) > NAME_BYTES_MAX:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic name is too long.")
         try:
@@ -139,7 +139,7 @@ class FutureLogs:
                 directory.write_all_checkpoints()  # of a log by this name that was here before
             log = open_log(
                 self._disk,
-                self._owner.files,
+                self._directories.files,
                 f"{directory.path}/{name}",
                 partition,
                 source.config,
@@ -150,7 +150,7 @@ class FutureLogs:
             if source.topic_id is not None:
                 directory.write_topic_id(name, source.topic_id)
         except OSError as error:
-            self._owner.fail(directory, f"creating {name} failed: {error}")
+            self._directories.fail(directory, f"creating {name} failed: {error}")
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         self._adopt(directory, log)
         return log
@@ -161,7 +161,7 @@ class FutureLogs:
         directory = self._target_dirs.pop(partition, None)
         if log is not None and directory is not None:
             directory.futures.pop(partition, None)
-            self._owner.old_files.delete(directory, log)
+            self._directories.delayed_delete.delete(directory, log)
             self.on_gone()
 
     def on_offline(self, directory: LogDirectory) -> None:
@@ -187,7 +187,7 @@ class FutureLogs:
             self._syncing.discard(partition)
             if self.logs.get(partition) is log:
                 if isinstance(result, BaseException):
-                    self._owner.fail(directory, f"syncing {log.directory} failed: {result}")
+                    self._directories.fail(directory, f"syncing {log.directory} failed: {result}")
                 else:
                     on_synced()
             done()
@@ -196,9 +196,9 @@ class FutureLogs:
             job, on_synced = log.sync_job()
         except OSError as error:
             self._syncing.discard(partition)
-            self._owner.fail(directory, f"{log.directory}: {error}")
+            self._directories.fail(directory, f"{log.directory}: {error}")
             return
-        self._owner.ports.background.run(f"sync {directory.path}", job, finish)
+        self._directories.ports.background.run(f"sync {directory.path}", job, finish)
 
     # -- the swap --------------------------------------------------------------------------------
 
@@ -206,7 +206,11 @@ class FutureLogs:
         """Put the future log, which holds all that the current one does, in its place; the current one's
         files go later. The partition's log from now on. Blocks for one sync of a directory. Raises
         :class:`KafkaError` KAFKA_STORAGE_ERROR where a directory failed: the other one's log lives."""
-        owner, target_dir, future = self._owner, self._target_dirs[partition], self.logs[partition]
+        owner, target_dir, future = (
+            self._directories,
+            self._target_dirs[partition],
+            self.logs[partition],
+        )
         current, source_dir = owner.logs[partition], owner.directory_of(partition)
         assert source_dir is not None and future.log_end_offset == current.log_end_offset
         try:
@@ -215,7 +219,7 @@ class FutureLogs:
             raise self._failed(target_dir, partition, error) from error
         owner.detach(partition)
         try:
-            aside = owner.old_files.set_aside(source_dir, current)
+            aside = owner.delayed_delete.set_aside(source_dir, current)
             self._disk.sync_dir(source_dir.path)
         except OSError as error:
             # The copy is whole: it serves in place of the log that cannot even be renamed.
@@ -233,7 +237,7 @@ class FutureLogs:
             raise self._failed(target_dir, partition, error) from error
         delay = current.config.file_delete_delay_ms
         self._sync_names(
-            target_dir, lambda: owner.old_files.add(source_dir, [aside], delay, is_tree=True)
+            target_dir, lambda: owner.delayed_delete.add(source_dir, [aside], delay, is_tree=True)
         )
         return future
 
@@ -251,7 +255,7 @@ class FutureLogs:
     def _failed(
         self, target_dir: LogDirectory, partition: TopicPartition, error: OSError
     ) -> KafkaError:
-        self._owner.fail(target_dir, f"moving {partition} into it failed: {error}")
+        self._directories.fail(target_dir, f"moving {partition} into it failed: {error}")
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
 
     def _promote(
@@ -263,9 +267,9 @@ class FutureLogs:
         self._disk.rename(log.directory, target)
         relocate(log, target)
         del self.logs[partition], self._target_dirs[partition], target_dir.futures[partition]
-        self._owner.add_log(target_dir, log)
-        self._owner.cleaner.on_mended(partition)  # by what it was copied from
-        self._owner.ports.log(
+        self._directories.add_log(target_dir, log)
+        self._directories.cleaner.on_mended(partition)  # by what it was copied from
+        self._directories.ports.log(
             "info",
             "log.moved",
             partition=str(partition),
@@ -279,12 +283,12 @@ class FutureLogs:
 
         def finish(result: object) -> None:
             if isinstance(result, BaseException):
-                self._owner.fail(target_dir, f"syncing {target_dir.path} failed: {result}")
+                self._directories.fail(target_dir, f"syncing {target_dir.path} failed: {result}")
             else:
                 then()
 
         path, disk = target_dir.path, self._disk
-        self._owner.ports.background.run(f"sync {path}", lambda: disk.sync_dir(path), finish)
+        self._directories.ports.background.run(f"sync {path}", lambda: disk.sync_dir(path), finish)
 
     def describe(self) -> dict[str, object]:
         return {str(name): log.directory for name, log in sorted(self.logs.items())}

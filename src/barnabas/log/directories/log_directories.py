@@ -88,13 +88,13 @@ class LogDirectories:
         self.duplicates: dict[TopicPartition, tuple[LogDirectory, PartitionLog]] = {}
         """Second logs under one name, of another topic: `resolve_duplicate` will tell whose it is."""
         self._writing = False
-        self.old_files = DelayedDelete(ports, self.fail)
+        self.delayed_delete = DelayedDelete(ports, self.fail)
         self.futures = FutureLogs(self)
         self._due: dict[str, float] = {}
         self._wakeup: Wakeup | None = None
         self.flushes = FlushScheduler(ports, self, self.events.flushed)
         self.cleaner = LogCleaner(ports, settings, self)
-        self.closing: LogShutdown | None = None
+        self.log_shutdown: LogShutdown | None = None
         """The end, once it has begun."""
         self._ends = False
         """No sync begins by itself any more."""
@@ -294,7 +294,7 @@ class LogDirectories:
         found = self.detach(partition)
         if found is not None:
             self.cleaner.forget(partition)
-            (self.old_files.set_astray if is_stray else self.old_files.delete)(*found)
+            (self.delayed_delete.set_astray if is_stray else self.delayed_delete.delete)(*found)
 
     # -- failure ---------------------------------------------------------------------------------
 
@@ -317,7 +317,7 @@ class LogDirectories:
                 del self.duplicates[partition]
                 log.close(clean=False)
         self.futures.on_offline(directory)
-        self.old_files.forget(directory)
+        self.delayed_delete.forget(directory)
         self.files.close_below(directory.path)  # a log that was being opened, or went, has some
         _end_waiting(self, directory)  # its disk may hang
         self.on_offline(directory, gone)
@@ -419,7 +419,7 @@ class LogDirectories:
             for directory in self.directories:
                 if directory.is_online and directory.watchdog.tick(TICK_MS):
                     self.fail(directory, "its disk has not answered for a minute")
-            self.old_files.remove_due(now)
+            self.delayed_delete.remove_due(now)
         finally:  # a fault of one log must not be the end of all upkeep
             self._arm()
 
@@ -432,7 +432,7 @@ class LogDirectories:
         """Its files that are named ``.deleted`` go after ``file.delete.delay.ms``."""
         directory, paths = self._directory_by_log.get(log.partition), take_deleted_paths(log)
         if directory is not None:
-            self.old_files.add(directory, paths, log.config.file_delete_delay_ms)
+            self.delayed_delete.add(directory, paths, log.config.file_delete_delay_ms)
 
     def _flush_due(self) -> None:
         """``flush.ms``."""
@@ -500,8 +500,8 @@ class LogDirectories:
             self.files.close_all()
             done()
 
-        self.closing = LogShutdown(self.ports, self.directories, proof, closed)
-        self.closing.start()
+        self.log_shutdown = LogShutdown(self.ports, self.directories, proof, closed)
+        self.log_shutdown.start()
 
     def describe(self) -> dict[str, object]:
         return {
@@ -546,10 +546,10 @@ def _keep_one(
     elif (log.last_epoch, log.log_end_offset) > (other.last_epoch, other.log_end_offset):
         logs.detach(partition)
         logs.cleaner.forget(partition)
-        logs.old_files.set_astray(current, other)
+        logs.delayed_delete.set_astray(current, other)
         logs.add_log(directory, log)
     else:
-        logs.old_files.set_astray(directory, log)
+        logs.delayed_delete.set_astray(directory, log)
 
 
 def adopt_log(logs: LogDirectories, log: PartitionLog, topic_id: Uuid) -> None:
@@ -577,12 +577,12 @@ def resolve_duplicate(
     if directory is None or log is None:
         return
     if log.topic_id != topic_id:
-        logs.old_files.set_astray(directory, log)
+        logs.delayed_delete.set_astray(directory, log)
         return
     found = logs.detach(partition)
     if found is not None:
         logs.cleaner.forget(partition)
-        logs.old_files.set_astray(*found)
+        logs.delayed_delete.set_astray(*found)
     logs.add_log(directory, log)
 
 

@@ -95,19 +95,19 @@ class LogShutdown:
 class _Lanes:
     """One directory."""
 
-    def __init__(self, closing: LogShutdown, directory: LogDirectory) -> None:
-        self._closing = closing
+    def __init__(self, log_shutdown: LogShutdown, directory: LogDirectory) -> None:
+        self._log_shutdown = log_shutdown
         self._directory = directory
         self._left = iter([log for _, log in sorted(directory.all_logs.items())])
         self._under_way = PARALLEL_CLOSES
 
     def start(self) -> None:
         for lane in range(PARALLEL_CLOSES):
-            self._closing.soon(partial(self._close_next, lane))
+            self._log_shutdown.soon(partial(self._close_next, lane))
 
     def _close_next(self, lane: int) -> None:
         """Close the next few, as far as this turn allows."""
-        closing, directory = self._closing, self._directory
+        closing, directory = self._log_shutdown, self._directory
         if not directory.is_online:  # by another lane, or elsewhere
             closing.over(directory)
             return
@@ -135,9 +135,9 @@ class _Lanes:
         try:
             _all(finishes)
         except OSError as error:
-            self._closing.fail(self._directory, error)
+            self._log_shutdown.fail(self._directory, error)
             return
-        self._closing.closed += len(finishes)
+        self._log_shutdown.closed += len(finishes)
         self._close_next(lane)
 
 

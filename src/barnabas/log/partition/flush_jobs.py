@@ -24,8 +24,12 @@ def is_dirty(log: PartitionLog) -> bool:
     if log.log_end_offset == 0:
         return False
     durability = log.durability
-    names = durability.names.are_pending or durability.dir_name.are_pending
-    return names or log.epochs.changes.are_pending or durability.recovery_point < log.log_end_offset
+    names = durability.dirty_names.are_pending or durability.dirty_dir_name.are_pending
+    return (
+        names
+        or log.epochs.dirty_changes.are_pending
+        or durability.recovery_point < log.log_end_offset
+    )
 
 
 def sync_job(log: PartitionLog) -> tuple[Job, Job]:
@@ -35,7 +39,7 @@ def sync_job(log: PartitionLog) -> tuple[Job, Job]:
     paths: list[str] = []
     for segment in _unsynced(log):
         if segment.write_indexes():
-            durability.names.happened()
+            durability.dirty_names.happened()
         paths += (segment.path, segment.index.path, segment.time_index.path)
         paths.append(segment.transaction_index_path)
     snapshots = set(log.snapshots.unsynced)
@@ -43,9 +47,9 @@ def sync_job(log: PartitionLog) -> tuple[Job, Job]:
     has_new_epochs = log.epochs.write()
     if has_new_epochs:
         paths.append(log.epochs.path)
-    names, dir_name = durability.names, durability.dir_name
+    names, dir_name = durability.dirty_names, durability.dirty_dir_name
     sync_names, sync_log_dir = names.are_pending, dir_name.are_pending
-    covered = [(c, c.count) for c in (names, dir_name, log.epochs.changes)]
+    covered = [(c, c.count) for c in (names, dir_name, log.epochs.dirty_changes)]
     durability.on_collected(whole=True)
     cuts, rolls = generations.truncation_count, generations.roll_count
 
@@ -72,7 +76,7 @@ def sync_job(log: PartitionLog) -> tuple[Job, Job]:
 
 def sync_log_job(log: PartitionLog) -> tuple[Job, Job]:
     """See :meth:`PartitionLog.sync_log_job`."""
-    if log.durability.names.are_pending:
+    if log.durability.dirty_names.are_pending:
         return sync_job(log)
     disk, active = log.disk, log.segments[-1].path
     file = log.files.get(active)
@@ -98,7 +102,7 @@ def close_job(log: PartitionLog) -> tuple[Job, Job]:
     if log.log_end_offset > log.log_start_offset:
         log.write_producer_snapshot(log.log_end_offset)
     if log.active.finish():
-        log.durability.names.happened()
+        log.durability.dirty_names.happened()
     job, on_synced = sync_job(log) if is_dirty(log) else (_nothing, _nothing)
 
     def finish() -> None:

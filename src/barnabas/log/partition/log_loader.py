@@ -108,7 +108,7 @@ def open_log(
     # After a crash only what lies below the recovery point is known to be durable, and a clean end
     # leaves an empty log as it is (`flush_jobs.is_dirty`).
     is_empty = log.active.base_offset == 0 and not log.active.size
-    for changes in (durability.names, durability.dir_name, log.epochs.changes):
+    for changes in (durability.dirty_names, durability.dirty_dir_name, log.epochs.dirty_changes):
         changes.reset(pending=not clean or is_empty)
     seen = None if clean else LogScan(recovery_point, compacted_to, has_gaps)
     cut = Cut() if seen is None else recover(log, seen, before_cut)

@@ -17,7 +17,7 @@ def relocate(log: PartitionLog, directory: str) -> None:
     log.epochs.path = f"{directory}/{LEADER_EPOCH}"
     for segment in log.segments:
         segment_files.relocate(segment, directory)
-    log.durability.dir_name.happened()
+    log.durability.dirty_dir_name.happened()
 
 
 def inherit(future: PartitionLog, current: PartitionLog) -> None:

@@ -159,7 +159,7 @@ class PartitionLog(SegmentedLog):
     def give_topic_id(self, topic_id: Uuid) -> None:
         """The log is `topic_id`'s from now on. ``partition.metadata``, which says so, is synced with it."""
         self.topic_id, self.never_had_topic_id = topic_id, False
-        self.durability.dir_name.happened()
+        self.durability.dirty_dir_name.happened()
 
     def set_never_had_topic_id(self) -> None:
         """The log is the topic's that has its name, whatever the topic's id is."""
@@ -333,7 +333,7 @@ class PartitionLog(SegmentedLog):
         if done is not None and done.aborted:
             stable = self.producers.stable_behind(done)
             transaction_index.append_aborted(self.files, self.active, done, stable)
-            self.durability.names.happened()  # perhaps the first of its segment
+            self.durability.dirty_names.happened()  # perhaps the first of its segment
 
     def _is_full(
         self, header: BatchHeader, size: int, pending: int, wall_ms: int, batches: int = 0
@@ -389,7 +389,7 @@ class PartitionLog(SegmentedLog):
             self.producers.end_offset = offset
             write_snapshot(self.disk, self.directory, self.producers, durable=False)
             self.snapshots.on_written(offset)
-            self.durability.names.happened()
+            self.durability.dirty_names.happened()
 
     def add_segment(self, base_offset: int) -> Segment:
         segment = Segment(
@@ -398,7 +398,7 @@ class PartitionLog(SegmentedLog):
         segment.make(self.config.segment_bytes if self.config.preallocate else 0)
         self.segments.append(segment)
         self.index_segments()
-        self.durability.names.happened()
+        self.durability.dirty_names.happened()
         return segment
 
     # -- cutting ---------------------------------------------------------------------------------

@@ -258,9 +258,9 @@ def _segment(place: SegmentLocation, files: FileCache) -> Segment:
 class SegmentRepair:
     """The batches that another replica gives for a damage, until they fill it."""
 
-    def __init__(self, log: PartitionLog, place: SegmentLocation, damage: Damage) -> None:
+    def __init__(self, log: PartitionLog, location: SegmentLocation, damage: Damage) -> None:
         self._epochs = log.epochs
-        self._place = place
+        self._location = location
         self._damage = damage
         self.batches: list[bytes] = []
         self._least = damage.first_offset
@@ -307,12 +307,12 @@ class SegmentRepair:
         if header.next_offset > self._damage.next_offset or base < self._least:
             end = header.next_offset - 1
             raise ValueError(f"a batch of offsets {base} to {end} does not fit the gap")
-        if base > self.next_offset and not self._place.compacted:
+        if base > self.next_offset and not self._location.compacted:
             raise ValueError(f"offsets {self.next_offset} to {base - 1} are missing")
         known = self._epochs.epoch_of(base)
         if known < 0 or known == epoch:
             return
-        if self._damage.legible.get(base) == header.crc and epoch <= self._place.end_epoch:
+        if self._damage.legible.get(base) == header.crc and epoch <= self._location.end_epoch:
             self._epoch_is_other = True
             return
         if epoch > known and base == self.next_offset:
@@ -326,7 +326,7 @@ class SegmentRepair:
 
     def _end(self, following: int) -> None:
         """The other replica continues behind the gap: the missing offsets were compacted away."""
-        if self.next_offset < self._damage.next_offset and not self._place.compacted:
+        if self.next_offset < self._damage.next_offset and not self._location.compacted:
             raise ValueError(f"offsets {self.next_offset} to {following - 1} are missing")
         self.is_complete = True
 

@@ -88,7 +88,7 @@ def replace_segments(log: PartitionLog, old: Sequence[Segment], size: int, suffi
     log.segments[at : at + len(old)] = [new]
     log.index_segments()
     log.generations.on_replaced()
-    log.durability.names.happened()
+    log.durability.dirty_names.happened()
 
 
 def finish(disk: Disk, directory: str, base: int) -> None:

@@ -24,14 +24,14 @@ UNDEFINED = -1
 class LeaderEpochCache:
     """The leader epochs of one log. `path` is the checkpoint file."""
 
-    __slots__ = ("_disk", "_written", "changes", "epochs", "path", "starts")
+    __slots__ = ("_disk", "_written", "dirty_changes", "epochs", "path", "starts")
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
         self.path = path
         self.epochs: list[int] = []
         self.starts: list[int] = []
-        self.changes = DirtyCounter()
+        self.dirty_changes = DirtyCounter()
         """Counts the changes, and which of them are durable in the file."""
         self._written = 0
         """Number of changes in the file, durable or not."""
@@ -61,7 +61,7 @@ class LeaderEpochCache:
         del self.epochs[keep:], self.starts[keep:]
         self.epochs.append(epoch)
         self.starts.append(start)
-        self.changes.happened()
+        self.dirty_changes.happened()
         return True
 
     def validate(self) -> None:
@@ -97,7 +97,7 @@ class LeaderEpochCache:
                 del self.epochs[0], self.starts[0]
             self.epochs[:0] = [epoch for epoch, _ in runs]
             self.starts[:0] = [start for _, start in runs]
-            self.changes.happened()
+            self.dirty_changes.happened()
 
     def correct(self, first: int, end: int, runs: list[tuple[int, int]]) -> None:
         """Replace the entries between offsets `first` and `end` by `runs` of (epoch, start offset),
@@ -110,14 +110,14 @@ class LeaderEpochCache:
             if epoch > self.latest:
                 self.epochs.append(epoch)
                 self.starts.append(start)
-        self.changes.happened()
+        self.dirty_changes.happened()
 
     def truncate_from_end(self, offset: int) -> None:
         """Drop epochs that begin at `offset` or later."""
         keep = bisect_left(self.starts, offset)
         if keep < len(self.epochs):
             del self.epochs[keep:], self.starts[keep:]
-            self.changes.happened()
+            self.dirty_changes.happened()
 
     def truncate_from_start(self, offset: int) -> None:
         """Drop epochs that end at or before `offset`, the new log start offset."""
@@ -125,27 +125,27 @@ class LeaderEpochCache:
         if at > 0 or (at == 0 and self.starts[0] < offset):
             del self.epochs[:at], self.starts[:at]
             self.starts[0] = offset
-            self.changes.happened()
+            self.dirty_changes.happened()
 
     def clear(self) -> None:
         if self.epochs:
             self.epochs, self.starts = [], []
-            self.changes.happened()
+            self.dirty_changes.happened()
 
     def take_over(self, other: LeaderEpochCache) -> None:
         """Copy the entries of `other`, which is of the same records."""
         if (self.epochs, self.starts) != (other.epochs, other.starts):
             self.epochs, self.starts = list(other.epochs), list(other.starts)
-            self.changes.happened()
+            self.dirty_changes.happened()
 
     def entries(self) -> list[tuple[int, int]]:
         return list(zip(self.epochs, self.starts, strict=True))
 
     def write(self) -> bool:
         """Write the file if there are changes. Returns whether it has to be synced; the caller then reports
-        the sync to `changes`. Only the owner's thread calls this: with several writers an older version could
-        overwrite a newer one."""
-        if self.changes.count != self._written:
+        the sync to `dirty_changes`. Only the owner's thread calls this: with several writers an older version
+        could overwrite a newer one."""
+        if self.dirty_changes.count != self._written:
             write_epochs(self._disk, self.path, self.entries(), durable=False)
-            self._written = self.changes.count
-        return self.changes.are_pending
+            self._written = self.dirty_changes.count
+        return self.dirty_changes.are_pending

@@ -115,7 +115,7 @@ class MetadataImage:
         self.incomplete_topics: dict[str, None] = {}
         """Names of topics of which not all partitions may be here. In ZooKeeper mode a broker learns of a new
         topic by LeaderAndIsr, which has its own partitions, and then by UpdateMetadata, which has all."""
-        self.membership = BrokerPartitions(self.slots)
+        self.broker_partitions = BrokerPartitions(self.slots)
         self.undo: list[Undo] | None = None
         """Undo log of the uncommitted records; None when undo is not needed."""
         self._frames: deque[_Frame] = deque()
@@ -271,11 +271,11 @@ class MetadataImage:
     def partition_keys_of(self, broker: int) -> array[int]:
         """Keys (for `at`) of the partitions that `broker` has a replica of; a copy that stays as
         it is while the image moves on."""
-        return self.membership.keys(broker)
+        return self.broker_partitions.keys(broker)
 
     def replicas_on(self, broker: int) -> int:
         """How many partitions have a replica on `broker`, or somewhat more."""
-        return self.membership.count(broker)
+        return self.broker_partitions.count(broker)
 
     def at(self, key: int) -> tuple[Topic, int] | None:
         """The topic and index a key names, or None where it is gone."""
@@ -286,7 +286,7 @@ class MetadataImage:
     def partitions_of(self, broker: int) -> Iterator[tuple[Topic, int]]:
         """(topic, index) of every partition that `broker` has a replica of."""
         slots = self.slots
-        for key in self.membership.keys(broker):
+        for key in self.broker_partitions.keys(broker):
             topic = slots[key >> INDEX_BITS]
             if topic is not None:
                 yield topic, key & INDEX_MASK

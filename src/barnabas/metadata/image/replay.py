@@ -149,7 +149,7 @@ def _restore_topic(
         image.topics_by_name[topic.name] = topic
         _note_name(image, topic.name)
     image.slots[topic.slot] = topic
-    image.membership.add_rows(topic.replicas, topic.slot, 0)
+    image.broker_partitions.add_rows(topic.replicas, topic.slot, 0)
     if configs is not None:
         image.configs[TOPIC_RESOURCE, topic.name] = configs
     if image.changes is not None:
@@ -214,7 +214,7 @@ def _rows(image: MetadataImage, rows: Rows) -> None:
     if image.undo is not None:
         _undo_new_row(image.undo, image, topic, first)
     topic.extend(rows)
-    image.membership.add_rows(rows.replicas, topic.slot, first)
+    image.broker_partitions.add_rows(rows.replicas, topic.slot, first)
     if image.changes is not None and topic.id not in image.changes.topics_created:
         created = range(first, first + len(rows))
         image.changes.partitions.update({(topic.id, index): None for index in created})
@@ -248,7 +248,7 @@ def _place(
     else:
         if image.undo is not None:
             image.undo.append((_set_row, image, topic, index, *_row(topic, index)))
-        image.membership.remove(topic.replicas[index])
+        image.broker_partitions.remove(topic.replicas[index])
         topic.rare.pop(index, None)
         topic.leader[index] = leader
         topic.leader_epoch[index] = leader_epoch
@@ -258,7 +258,7 @@ def _place(
         topic.directories[index] = assigned
     if rare is not ORDINARY:
         topic.rare[index] = image.intern_rare(rare)
-    image.membership.add(replicas, topic.slot, index)
+    image.broker_partitions.add(replicas, topic.slot, index)
     if image.changes is not None and topic.id not in image.changes.topics_created:
         image.changes.partitions[topic.id, index] = None
 
@@ -288,7 +288,7 @@ def _drop_rows(image: MetadataImage, topic: Topic, rows: int) -> None:
 def _forget_members(image: MetadataImage, topic: Topic, rows: int) -> None:
     """Forget the members of the rows from `rows` on."""
     for broker, count in Counter(chain.from_iterable(topic.replicas[rows:])).items():
-        image.membership.remove((broker,), count)
+        image.broker_partitions.remove((broker,), count)
 
 
 def _row(topic: Topic, index: int) -> tuple[Any, ...]:
@@ -331,8 +331,10 @@ def _set_row(
 def _assign(image: MetadataImage, topic: Topic, index: int, replicas: tuple[int, ...]) -> None:
     before = topic.replicas[index]
     topic.replicas[index] = replicas
-    image.membership.remove([broker for broker in before if broker not in replicas])
-    image.membership.add([broker for broker in replicas if broker not in before], topic.slot, index)
+    image.broker_partitions.remove([broker for broker in before if broker not in replicas])
+    image.broker_partitions.add(
+        [broker for broker in replicas if broker not in before], topic.slot, index
+    )
 
 
 def _set_rare(topic: Topic, index: int, rare: Rare) -> None:

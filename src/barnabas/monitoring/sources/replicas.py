@@ -92,14 +92,14 @@ class Slice:
     __slots__ = ("lines", "stamps", "sums")
 
     def __init__(
-        self, stamps: list[Stamp], rows: list[PartitionRow | None], page: Exposition
+        self, stamps: list[Stamp], rows: list[PartitionRow | None], exposition: Exposition
     ) -> None:
         """`rows` has None for a replica whose log directory failed."""
         self.stamps = stamps
         here = [row for row in rows if row is not None]
         led = [row for row in here if row.replicas is not None]
         self.lines = {
-            mbean: _lines(page.series(mbean), field, chosen)
+            mbean: _lines(exposition.series(mbean), field, chosen)
             for families, chosen in ((FAMILIES, here), (LEADERS_FAMILIES, led))
             for mbean, field in families.items()
             if chosen

@@ -76,17 +76,17 @@ def _codes(response: OffsetFetchResponse) -> Iterator[int]:
 
 
 class GroupCheckpoints:
-    """The checkpoints of one mirror: `source` is the cluster that it reads."""
+    """The checkpoints of one mirror: `source_client` asks the cluster that it reads."""
 
     def __init__(
         self,
-        source: ClusterClient,
+        source_client: ClusterClient,
         target: SinkOptions,
         alias: str,
         pattern: str,
         syncs: OffsetSyncs,
     ) -> None:
-        self._source = source
+        self._source_client = source_client
         self._target = target
         self._alias = alias
         self._pattern = pattern
@@ -97,8 +97,8 @@ class GroupCheckpoints:
         """Write what has changed since the last time. A failure is a warning: records come first."""
         try:
             fresh = {}
-            for group in groups_of(self._source, self._pattern):
-                for of, upstream in committed_by(self._source, group).items():
+            for group in groups_of(self._source_client, self._pattern):
+                for of, upstream in committed_by(self._source_client, group).items():
                     downstream = self._syncs.translated(of, upstream)
                     if downstream is None:
                         continue

@@ -62,7 +62,7 @@ def poll_follower(m: Machine, state: Follower) -> None:
 
 def continue_fetching(m: Machine, state: Follower) -> bool:
     """Send the next fetch, if nothing else is due before `m.next_poll_ms`. Returns whether it did."""
-    if m.now >= m.next_poll_ms or m.now >= m.own_change_at_ms or m.outbox.pauses or m.leaving:
+    if m.now >= m.next_poll_ms or m.now >= m.own_change_at_ms or m.inflight.pauses or m.leaving:
         return False
     if not m.is_in_voters():
         return False
@@ -80,7 +80,7 @@ def poll_observer(m: Machine, state: Observer) -> None:
             membership_change.maybe_change_own_voter(m, state)
             fetch(m, state, state.leader_id, state.leader_endpoint)
     elif m.now >= state.deadline_ms:
-        m.outbox.reset()
+        m.inflight.reset()
         _search(m, state)
 
 
@@ -242,7 +242,7 @@ def _suspect_former_leader(
 
 def _pause(m: Machine, pending: Pending) -> None:
     """Wait `retry_backoff_ms` before the next request to this server."""
-    m.outbox.pause(pending, m.now + m.settings.retry_backoff_ms)
+    m.inflight.pause(pending, m.now + m.settings.retry_backoff_ms)
     state = m.state
     if isinstance(state, Observer) and state.leader_endpoint is None:
         m.update_state(state.searching(m.now + m.settings.retry_backoff_ms))
@@ -406,4 +406,4 @@ def on_snapshot_refused(m: Machine, event: on.SnapshotRefused) -> None:
                 state.leader_endpoint is not None
             ):  # the whole snapshot is fetched again, after a pause
                 again = Pending(state.leader_id, state.leader_endpoint, _fetch_request(m))
-                m.outbox.pause(again, m.now + REFUSED_SNAPSHOT_PAUSE_MS)
+                m.inflight.pause(again, m.now + REFUSED_SNAPSHOT_PAUSE_MS)

@@ -59,8 +59,8 @@ class NotLeadingError(Exception):
 
 def take_over(m: Machine, state: Candidate) -> None:
     """Become leader and append the LeaderChange record; earlier records commit together with it."""
-    board = ReplicaProgressTable(m.me, m.voters, m.settings.fetch_timeout_ms, m.now)
-    leader = state.to_leader(board, m.log.end_offset)
+    table = ReplicaProgressTable(m.me, m.voters, m.settings.fetch_timeout_ms, m.now)
+    leader = state.to_leader(table, m.log.end_offset)
     m.become(leader)
     controls: list[ControlRecord] = [(ControlType.LEADER_CHANGE, _announcement(m, leader))]
     controls += membership_change.start_of_epoch_records(m)
@@ -79,11 +79,11 @@ def _announcement(m: Machine, leader: Leader) -> LeaderChangeMessage:
 def left(m: Machine, leader: Leader) -> None:
     """Leadership ended: answer the waiting fetches with NOT_LEADER_OR_FOLLOWER, so that their senders look
     for the new leader, and abandon a voter change."""
-    for pending in list(leader.board.pending.values()):
+    for pending in list(leader.progress_table.pending.values()):
         m.reply(
             pending.ticket, _error(m, ErrorCode.NOT_LEADER_OR_FOLLOWER, pending.request.replica.id)
         )
-    leader.board.pending.clear()
+    leader.progress_table.pending.clear()
     membership_change.abandon_change(m)
 
 
@@ -94,7 +94,7 @@ def on_resign(m: Machine, event: on.Resign) -> None:
 
 
 def resign(m: Machine, state: Leader) -> None:
-    successors = state.board.successors()
+    successors = state.progress_table.successors()
     m.become(state.to_resigned(successors, m.election_timeout()))
 
 
@@ -150,7 +150,7 @@ def append_control(m: Machine, records: list[ControlRecord]) -> int:
 
 def _appended(m: Machine, state: Leader) -> None:
     """Answer waiting fetches with the new batch before it is synced here: followers sync it in parallel."""
-    pending = state.board.pending
+    pending = state.progress_table.pending
     for ticket in list(pending):
         _answer_fetch(m, state, ticket, pending.pop(ticket).request)
     m.out.append(do.SYNC if m.votes_alone else do.SYNC_AFTER_ANSWERS)
@@ -166,13 +166,13 @@ def on_synced(m: Machine, event: on.Synced) -> None:
 
 
 def voters_changed(m: Machine, state: Leader) -> None:
-    state.board.set_voters(m.voters, m.now)
+    state.progress_table.set_voters(m.voters, m.now)
     _move_high_watermark(m, state)
 
 
 def _move_high_watermark(m: Machine, state: Leader) -> None:
     before = m.high_watermark
-    offset = state.board.high_watermark(m.log.synced_offset, state.start_offset, before)
+    offset = state.progress_table.high_watermark(m.log.synced_offset, state.start_offset, before)
     if offset == before:
         return
     m.commit(offset)
@@ -197,14 +197,14 @@ def _known_high_watermark(m: Machine, state: Leader) -> int:
 
 def _fetches_behind_watermark(m: Machine, state: Leader) -> list[PendingFetch]:
     """Waiting fetches of followers that do not know the current high watermark."""
-    pending, known = state.board.pending.values(), _known_high_watermark(m, state)
+    pending, known = state.progress_table.pending.values(), _known_high_watermark(m, state)
     return [one for one in pending if one.request.high_watermark < known]
 
 
 def _owes_news(m: Machine, state: Leader) -> bool:
     """Whether a fetch waits of a follower that does not know the current high watermark."""
     known = _known_high_watermark(m, state)
-    for one in state.board.pending.values():  # noqa: SIM110 - asked after each event: no generator
+    for one in state.progress_table.pending.values():  # noqa: SIM110 - asked after each event: no generator
         if one.request.high_watermark < known:
             return True
     return False
@@ -266,7 +266,7 @@ def on_fetch(m: Machine, ticket: int, request: FetchRequest) -> None:
         _answer_valid(m, state, ticket, request)
         return
     if asker >= 0:
-        state.board.on_contact(request.replica, m.now)
+        state.progress_table.on_contact(request.replica, m.now)
     if verdict.fit is FetchFit.DIVERGING:
         m.reply(ticket, _answer(m, state)._replace(diverging=verdict.at))
     else:
@@ -295,11 +295,11 @@ def _answer(m: Machine, state: Leader, records: bytes | ReadLog = b"") -> FetchR
 
 
 def _answer_valid(m: Machine, state: Leader, ticket: int, request: FetchRequest) -> None:
-    board, log, replica = state.board, m.log, request.replica
+    table, log, replica = state.progress_table, m.log, request.replica
     if replica.id >= 0:
         # A fetch offset below the high watermark cannot advance it.
         if (
-            board.on_fetch(replica, request.offset, log.end_offset, m.now)
+            table.on_fetch(replica, request.offset, log.end_offset, m.now)
             and request.offset > m.high_watermark
         ):
             _move_high_watermark(m, state)
@@ -312,14 +312,14 @@ def _answer_valid(m: Machine, state: Leader, ticket: int, request: FetchRequest)
         _answer_fetch(m, state, ticket, request)
         return
     deadline_ms = m.now + min(request.max_wait_ms, WAIT_MS_MAX)
-    board.pending[ticket] = PendingFetch(ticket, request, deadline_ms)
+    table.pending[ticket] = PendingFetch(ticket, request, deadline_ms)
     if deadline_ms < m.next_poll_ms:
         m.next_poll_ms = deadline_ms
     _tell_high_watermark_soon(m, state)
 
 
 def _answer_pending(m: Machine, state: Leader, pending: PendingFetch) -> None:
-    state.board.pending.pop(pending.ticket, None)
+    state.progress_table.pending.pop(pending.ticket, None)
     _answer_fetch(m, state, pending.ticket, pending.request)
 
 
@@ -334,7 +334,7 @@ def _answer_fetch(m: Machine, state: Leader, ticket: int, request: FetchRequest)
 
 def on_gone(m: Machine, event: on.Gone) -> None:
     if isinstance(m.state, Leader):
-        m.state.board.pending.pop(event.ticket, None)
+        m.state.progress_table.pending.pop(event.ticket, None)
 
 
 def on_snapshot_request(m: Machine, ticket: int, request: SnapshotRequest) -> None:
@@ -347,7 +347,7 @@ def on_snapshot_request(m: Machine, ticket: int, request: SnapshotRequest) -> No
     data: bytes | ReadSnapshot = b""
     if error is ErrorCode.NONE and isinstance(state, Leader):
         if request.replica.id >= 0 and request.replica != m.me:
-            state.board.on_contact(request.replica, m.now)
+            state.progress_table.on_contact(request.replica, m.now)
         size = min(request.max_bytes, FETCH_BYTES_MAX)
         data = ReadSnapshot(request.snapshot, request.position, size)
     m.reply(
@@ -373,7 +373,7 @@ def on_describe(m: Machine, ticket: int, request: DescribeRequest) -> None:
             ),
         )
         return
-    voters, observers = state.board.positions(m.log.end_offset, m.now)
+    voters, observers = state.progress_table.positions(m.log.end_offset, m.now)
     m.reply(
         ticket,
         DescribeResponse(
@@ -396,17 +396,17 @@ def _begin_interval(m: Machine) -> float:
 
 
 def poll(m: Machine, state: Leader) -> None:
-    board = state.board
-    if board.quorum_lost(m.now):
+    table = state.progress_table
+    if table.quorum_lost(m.now):
         resign(m, state)
         return
-    for pending in list(board.pending.values()):
+    for pending in list(table.pending.values()):
         if m.now >= pending.deadline_ms:
             _answer_pending(m, state, pending)
     membership_change.poll(m, state)
     for node_id, endpoint in m.other_voters():
-        progress = board.voters.get(node_id)
-        if progress is None or _knows_leader(m, board, node_id):
+        progress = table.voters.get(node_id)
+        if progress is None or _knows_leader(m, table, node_id):
             continue
         if progress.acknowledged and m.now - progress.begin_sent_ms < _begin_interval(m):
             continue
@@ -415,9 +415,9 @@ def poll(m: Machine, state: Leader) -> None:
             progress.begin_sent_ms = m.now
 
 
-def _knows_leader(m: Machine, board: ReplicaProgressTable, node_id: int) -> bool:
+def _knows_leader(m: Machine, table: ReplicaProgressTable, node_id: int) -> bool:
     """Whether the voter fetched lately; otherwise the leader sends it BeginQuorumEpoch again."""
-    last = board.voters[node_id].last_fetch_ms
+    last = table.voters[node_id].last_fetch_ms
     return last is not None and m.now - last < _begin_interval(m)
 
 
@@ -426,21 +426,21 @@ def on_begin_answer(m: Machine, pending: Pending, response: BeginEpochResponse) 
     state = m.state
     if not isinstance(state, Leader) or response.epoch != state.epoch:
         return
-    progress = state.board.voters.get(pending.node_id)
+    progress = state.progress_table.voters.get(pending.node_id)
     if response.error is ErrorCode.NONE and progress is not None:
         progress.acknowledged = True
     elif response.error is not ErrorCode.NONE:
-        m.outbox.pause(pending, m.now + _begin_interval(m))
+        m.inflight.pause(pending, m.now + _begin_interval(m))
 
 
 def deadline_ms(m: Machine, state: Leader) -> float:
-    board, due = state.board, membership_change.deadline_ms(m, state)
-    for pending in board.pending.values():
+    table, due = state.progress_table, membership_change.deadline_ms(m, state)
+    for pending in table.pending.values():
         due = min(due, pending.deadline_ms)
-    if len(board.voters) > 1 or m.me.id not in board.voters:
-        due = min(due, board.check_deadline_ms)
+    if len(table.voters) > 1 or m.me.id not in table.voters:
+        due = min(due, table.check_deadline_ms)
     interval_ms, soon_ms = _begin_interval(m), m.now + BEGIN_RETRY_MS
-    for node_id, progress in board.voters.items():
+    for node_id, progress in table.voters.items():
         if node_id != m.me.id:
             last = max(progress.begin_sent_ms, progress.last_fetch_ms or progress.begin_sent_ms)
             due = min(due, max(last + interval_ms, soon_ms))

@@ -76,7 +76,7 @@ class Machine:
         self.me = ReplicaKey(settings.node_id, settings.directory_id)
         self.own_endpoint = next(iter(settings.listeners.values()), None)
         """The address at which others find this replica when it leads."""
-        self.outbox = InflightRequests()
+        self.inflight = InflightRequests()
         self.now = now_ms
         self.high_watermark = log.latest_snapshot.offset if log.latest_snapshot else -1
         self.leaving = False
@@ -164,7 +164,7 @@ class Machine:
     def deadline_ms(self) -> float:
         """When `step` wants a `Tick`, if nothing happens before; infinity: never."""
         state = self.state
-        due = self.outbox.wakes_at(self.now) or NEVER
+        due = self.inflight.wakes_at(self.now) or NEVER
         if isinstance(state, Leader):
             return min(due, leading.deadline_ms(self, state))
         if self.leaving:  # it searches for no leader; the shutdown has its own timer
@@ -252,7 +252,7 @@ class Machine:
         before = self.state
         assert state.epoch >= before.epoch, f"{before} cannot become {state}"
         self.state, self.epoch = state, state.epoch
-        self.outbox.reset()
+        self.inflight.reset()
         self.unreachable.clear()
         self._save(state.election)
         if isinstance(before, Leader):
@@ -295,7 +295,7 @@ class Machine:
 
     def send(self, node_id: int, endpoint: Endpoint, request: Request) -> bool:
         """Send, unless a request is under way there or a pause holds."""
-        request_id = self.outbox.open(node_id, endpoint, request, self.now)
+        request_id = self.inflight.open(node_id, endpoint, request, self.now)
         if request_id is None:
             return False
         self.out.append(do.Send(request_id, node_id, endpoint, request))
@@ -386,18 +386,18 @@ def _on_asked(m: Machine, event: on.Asked) -> None:
 
 
 def _on_answered(m: Machine, event: on.Answered) -> None:
-    pending = m.outbox.close(event.request_id)
+    pending = m.inflight.close(event.request_id)
     if pending is not None:
         _ANSWERS[type(pending.request)](m, pending, event.response)
 
 
 def _on_failed(m: Machine, event: on.Failed) -> None:
-    pending = m.outbox.close(event.request_id)
+    pending = m.inflight.close(event.request_id)
     if pending is None:
         return
     told_dead = isinstance(pending.request, BeginEpochRequest)
     pause = BEGIN_RETRY_MS if told_dead else m.settings.retry_backoff_ms
-    m.outbox.pause(pending, m.now + pause)
+    m.inflight.pause(pending, m.now + pause)
     if isinstance(pending.request, VoteRequest):
         elections.on_vote_failed(m, pending, event.unsupported)
     elif isinstance(pending.request, (FetchRequest, SnapshotRequest)):

@@ -194,7 +194,7 @@ def _in_the_way(m: Machine, voters: VoterSet) -> list[int]:
     """The voters of a new set that do not fetch, where so few do that the set could commit nothing, not
     even itself; empty where it could."""
     assert isinstance(m.state, Leader)
-    silent = m.state.board.silent(voters, m.now)
+    silent = m.state.progress_table.silent(voters, m.now)
     return silent if len(voters) - len(silent) < majority(len(voters)) else []
 
 
@@ -330,7 +330,7 @@ def _prepare(m: Machine, state: Leader, change: VoterChange, node: VoterNode) ->
     if not change.features_known:
         m.send(node.key.id, node.endpoints[m.settings.listener_name], FeaturesRequest())
         return
-    progress = state.board.observers.get(node.key)
+    progress = state.progress_table.observers.get(node.key)
     caught_up = progress.last_caught_up_ms if progress is not None else None
     voters = m.voters.with_voter(node)
     if (
@@ -351,7 +351,7 @@ def on_features_answer(m: Machine, pending: Pending, response: FeaturesResponse)
     if change is None or change.node is None or change.node.key.id != pending.node_id:
         return
     if response.error is not ErrorCode.NONE:
-        m.outbox.pause(pending, m.now + m.settings.retry_backoff_ms)
+        m.inflight.pause(pending, m.now + m.settings.retry_backoff_ms)
         return
     if not _covers(response.kraft_versions, m.history.kraft_version):
         m.change = None
@@ -391,7 +391,7 @@ def on_committed(m: Machine, state: Leader) -> None:
     if not m.is_in_voters():
         offset = m.history.voters_offset
         if offset is not None and m.high_watermark > offset and m.state is state:
-            m.become(state.to_resigned(state.board.successors(), m.election_timeout()))
+            m.become(state.to_resigned(state.progress_table.successors(), m.election_timeout()))
 
 
 def abandon_change(m: Machine) -> None:

@@ -215,10 +215,10 @@ class Candidate(_Open):
     def backed_off(self, deadline_ms: float) -> Candidate:
         return replace(self, backing_off=True, deadline_ms=deadline_ms)
 
-    def to_leader(self, board: ReplicaProgressTable, start_offset: int) -> Leader:
+    def to_leader(self, table: ReplicaProgressTable, start_offset: int) -> Leader:
         if not self.tally.is_won:
             raise IllegalMoveError(f"leader without a majority: {self.tally}")
-        return Leader(self.epoch, start_offset, self.voted, self.tally.granted, board)
+        return Leader(self.epoch, start_offset, self.voted, self.tally.granted, table)
 
     def to_prospective(self, tally: Tally, deadline_ms: float) -> Prospective:
         return Prospective(self.epoch, deadline_ms, tally, self.retries + 1, voted=self.voted)
@@ -226,13 +226,13 @@ class Candidate(_Open):
 
 @dataclass(frozen=True, slots=True)
 class Leader(_Bound):
-    """Leads `epoch`, whose first record is at `start_offset`. `board` is what it knows of the others."""
+    """Leads `epoch` from the record at `start_offset` on. `progress_table` is what it knows of the others."""
 
     epoch: int
     start_offset: int
     me: ReplicaKey
     granting: frozenset[int]
-    board: ReplicaProgressTable = field(compare=False)
+    progress_table: ReplicaProgressTable = field(compare=False)
 
     @property
     def leader_id(self) -> int:

@@ -46,7 +46,7 @@ class Applier:
     def __init__(
         self,
         log: RaftLog,
-        shape: LogMetadata,
+        log_metadata: LogMetadata,
         machine: StateMachine,
         node_id: int,
         later: Callable[[Callable[[], None]], None],
@@ -55,7 +55,7 @@ class Applier:
     ) -> None:
         self._log = log
         self._slice_bytes = bounds.applied_bytes
-        self._shape = shape
+        self._log_metadata = log_metadata
         self._machine = machine
         self._node_id = node_id
         self._later = later
@@ -68,13 +68,13 @@ class Applier:
         """The rest of the machine's work, and the position after it."""
         self._leader = (-1, -1)
         self._own_start = -1
-        self.applied_offset = shape.start_offset
+        self.applied_offset = log_metadata.start_offset
         self.applied_epoch = 0
         self.applied_bytes = 0
         """Bytes of the log that were applied in this run."""
         self.applied_timestamp = 0
         """Append timestamp of the last batch applied, milliseconds."""
-        self.committed_offset = shape.start_offset
+        self.committed_offset = log_metadata.start_offset
         self.announced = (-1, -1)
         """(leader, epoch) that the state machine received last."""
         self.stopped = False
@@ -202,7 +202,7 @@ class Applier:
         epochs = [(batch.base_offset, batch.epoch) for batch in found.batches]
         for offset, epoch in (*epochs, (found.end_offset - 1, found.epoch)):
             if epoch != last:
-                known = self._shape.epoch_of(offset)
+                known = self._log_metadata.epoch_of(offset)
                 if known not in (epoch, -1):
                     raise CorruptBatchError(
                         0, f"offset {offset} has epoch {epoch}, which was {known}"

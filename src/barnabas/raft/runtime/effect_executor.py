@@ -74,11 +74,11 @@ class EffectExecutor:
         self._tell_news = tell_news
         self._on_failed = on_failed
         self._begin_again = begin_again
-        self._watch = LeaderProbe(transport, lambda endpoint: step(on.PeerGone(endpoint)))
+        self._leader_probe = LeaderProbe(transport, lambda endpoint: step(on.PeerGone(endpoint)))
         self._strangers = Strangers(ports, settings, directory, transport, machine, self.halt)
         self._fetched = FetchedSnapshot(ports.disk, directory, ports.bounds.raft)
         self._reader = reader
-        self._mark = RecoveryPoint(ports, directory)
+        self._recovery_point = RecoveryPoint(ports, directory)
         self._effects: deque[do.Effect] = deque()
         self._waiting_for_disk = False
         self._performing = False
@@ -103,12 +103,12 @@ class EffectExecutor:
 
     def close(self) -> None:
         self._closed = True
-        self._watch.close()
+        self._leader_probe.close()
 
     def finish(self) -> None:
         """Behind the last sync of a clean shutdown: say how far the log is on disk. Raises ``OSError``."""
         if self._settings.can_vote:
-            self._mark.finish(self._machine.log.synced_offset)
+            self._recovery_point.finish(self._machine.log.synced_offset)
 
     def perform(self, effects: Iterable[do.Effect]) -> bool:
         """Queue `effects` and perform what need not wait. False where this was called from within
@@ -200,7 +200,7 @@ class EffectExecutor:
         self._log.truncate_to(effect.offset)
         if self._log.end_offset != effect.offset:
             raise _damaged(self._directory, self._log.end_offset, effect.offset)
-        self._mark.cut(effect.offset)
+        self._recovery_point.cut(effect.offset)
 
     def _sync(self, effect: do.Sync) -> None:
         if not effect.after_answers:
@@ -233,7 +233,7 @@ class EffectExecutor:
             on_synced()
             if generation == self._log_generation and self._settings.can_vote:
                 voters_offset = self._machine.history.voters_offset
-                self._mark.update(end, -1 if voters_offset is None else voters_offset)
+                self._recovery_point.update(end, -1 if voters_offset is None else voters_offset)
             if self._sync_again:
                 self._sync_again = False
                 self._sync_now()
@@ -300,7 +300,7 @@ class EffectExecutor:
         )
         self._metrics.on_leader()
         self._strangers.on_leader(effect.leader_id)
-        self._watch.watch(effect.endpoint if effect.leader_id != node else None)
+        self._leader_probe.watch(effect.endpoint if effect.leader_id != node else None)
         self._applier.on_leader(effect.leader_id, effect.epoch, effect.start_offset)
 
     # -- snapshots -------------------------------------------------------------------------------

@@ -37,14 +37,14 @@ class ResponseReader:
         disk: Disk,
         directory: str,
         log: RaftLog,
-        shape: LogMetadata,
+        log_metadata: LogMetadata,
         on_rot: Callable[[int, Exception], None],
         on_doubt: Callable[[OffsetAndEpoch], None],
     ) -> None:
         self._disk = disk
         self._directory = directory
         self._log = log
-        self._shape = shape
+        self._log_metadata = log_metadata
         self._on_rot = on_rot
         self._on_doubt = on_doubt
         self._begun: OffsetAndEpoch | None = None
@@ -67,7 +67,7 @@ class ResponseReader:
             if records is None:
                 records = log.read(*wanted)
                 for run in iter_runs(records):
-                    _check_place(run, good, self._shape)
+                    _check_place(run, good, self._log_metadata)
                     good = run.end_offset
         except OffsetOutOfRange:  # deleted since the machine decided: the next answer is a snapshot
             return response._replace(error=ErrorCode.UNKNOWN_SERVER_ERROR, records=b"")

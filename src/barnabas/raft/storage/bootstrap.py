@@ -49,7 +49,7 @@ class BootstrappedReplica:
 
     directory: str
     log: RaftLog
-    shape: LogMetadata
+    log_metadata: LogMetadata
     history: VoterHistory
     election: ElectionState
     snapshot: SnapshotFile | None

@@ -254,7 +254,7 @@ def scan(
     epoch of which this replica heard. Raises :class:`CorruptBatchError`, :class:`CorruptLogError`,
     :class:`UnsoundError`."""
     found = _Scan(log.start_offset, epoch_before)
-    shape, before = found.shape, -1
+    shape, before = found.log_metadata, -1
     while before < shape.end_offset < log.end_offset:
         before = shape.end_offset
         found.pass_batches(memoryview(log.read(before, scan_bytes, log.end_offset)))
@@ -268,13 +268,13 @@ class _Scan:
     descend, and each begins with the record of its leader."""
 
     def __init__(self, start_offset: int, epoch_before: int) -> None:
-        self.shape = LogMetadata(start_offset, start_offset)
+        self.log_metadata = LogMetadata(start_offset, start_offset)
         self.controls: list[tuple[int, list[ControlRecord]]] = []
         self._epoch = epoch_before
 
     def pass_batches(self, data: memoryview) -> None:
         """Headers only, which were checked when the log was opened: there may be a million of them."""
-        shape, known = self.shape, self._epoch
+        shape, known = self.log_metadata, self._epoch
         unpack, position, total = _HEAD.unpack_from, 0, len(data)
         end = shape.end_offset
         while total - position >= HEADER_SIZE:
@@ -312,8 +312,8 @@ class _Scan:
         if epoch > before:
             if not records or records[0][0] != ControlType.LEADER_CHANGE:
                 raise UnsoundError(offset, f"no leader was elected in epoch {epoch}")
-        elif self.shape.epochs:  # the first of a log is looked at with the snapshot
-            from_offset = self.shape.epochs[-1][1] if self.epoch_is_one_batch() else offset
+        elif self.log_metadata.epochs:  # the first of a log is looked at with the snapshot
+            from_offset = self.log_metadata.epochs[-1][1] if self.epoch_is_one_batch() else offset
             raise UnsoundError(from_offset, f"epoch {epoch} follows epoch {before}")
 
     def epoch_is_one_batch(self) -> bool:
@@ -321,5 +321,5 @@ class _Scan:
         rotted, it is that one."""
         if not self.controls:
             return False
-        (base, records), (_, start) = self.controls[-1], self.shape.epochs[-1]
-        return base == start and base + len(records) == self.shape.end_offset
+        (base, records), (_, start) = self.controls[-1], self.log_metadata.epochs[-1]
+        return base == start and base + len(records) == self.log_metadata.end_offset

@@ -26,16 +26,16 @@ Place: TypeAlias = tuple[int, int]
 
 
 class Link:
-    """One batch and, through `previous`, everything before it."""
+    """One batch and, through `previous_link`, everything before it."""
 
-    __slots__ = ("data", "end", "epoch", "following", "header", "holders", "previous", "start")
+    __slots__ = ("data", "end", "epoch", "following", "header", "holders", "previous_link", "start")
 
     def __init__(
         self,
         start: int,
         end: int,
         epoch: int,
-        previous: Link | None,
+        previous_link: Link | None,
         header: BatchHeader | None = None,
         data: bytes = b"",
     ) -> None:
@@ -43,7 +43,7 @@ class Link:
         self.end = end
         """The offset after the batch's last record."""
         self.epoch = epoch
-        self.previous = previous
+        self.previous_link = previous_link
         self.following: list[Link] = []
         """The links that follow this one in any replica's log: mostly one."""
         self.holders: set[int] = set()
@@ -65,7 +65,7 @@ class Link:
         """A digest of the batch and everything before it: it differs from that of another link at the same
         offset."""
         chain = [self]
-        while (previous := chain[-1].previous) is not None:
+        while (previous := chain[-1].previous_link) is not None:
             chain.append(previous)
         digest = blake2b(b"root %d" % chain[-1].start, digest_size=4)
         for link in reversed(chain):
@@ -123,8 +123,8 @@ def _comparable(one: Link, other: Link) -> bool:
 
 
 def _first(link: Link) -> int:
-    while link.previous is not None:
-        link = link.previous
+    while link.previous_link is not None:
+        link = link.previous_link
     return link.start
 
 
@@ -134,10 +134,10 @@ def _parting(one: Link, other: Link) -> str:
     at: Link | None = one
     while at is not None:
         seen.add(at)
-        at = at.previous
+        at = at.previous_link
     at = other
     while at is not None and at not in seen:
-        at = at.previous
+        at = at.previous_link
     return f"(equal up to {at.end})" if at is not None else "(nothing in common)"
 
 
@@ -194,7 +194,7 @@ class HeldLog:
     def holds(self, link: Link) -> bool:
         """Whether `link` is in the chain, or is before the chain's first link."""
         first = self.chain[0]
-        if first.previous is None and first.start > 0:
+        if first.previous_link is None and first.start > 0:
             return True  # the content before the first link is not known
         return link.end < first.end or self.at(link.end) is link
 

@@ -46,7 +46,7 @@ class CommittedRecordsStay(Rule):
         at: Link | None = link
         while at is not None and at.end not in versions.committed:
             versions.committed[at.end] = at
-            at = at.previous
+            at = at.previous_link
         if at is not None and versions.committed[at.end] is not at:
             raise Violation(
                 f"{replica.where}: commits {link!r}, before which {at!r} is where"

@@ -47,7 +47,7 @@ class LeaderCompleteness(QuorumRule):
         at: Link | None = link
         while at is not None and at.end not in versions.committed:
             versions.committed[at.end] = at
-            at = at.previous
+            at = at.previous_link
         if at is not None and versions.committed[at.end] is not at:
             raise Violation(
                 f"{member.where}: {link!r} is committed behind {at!r}, where"

@@ -13,7 +13,7 @@ from barnabas.sim.history import Violation
 
 class PartitionLogMatching(Rule):
     def on_appended(self, replica: Watched, link: Link, *, new: bool) -> None:
-        before = link.previous
+        before = link.previous_link
         if not new or before is None:
             return
         if link.epoch < before.epoch:

@@ -29,7 +29,7 @@ class ProducerSequences(Rule):
         """Link → producer id → the producer's last batch up to that link."""
 
     def on_appended(self, replica: Watched, link: Link, *, new: bool) -> None:
-        before, header = link.previous, link.header
+        before, header = link.previous_link, link.header
         if not new or before is None or header is None:
             return
         if replica.compacted or not self._history.promise(replica.partition.topic).once:
@@ -56,7 +56,7 @@ class ProducerSequences(Rule):
             header = at.header
             if header is not None and header.producer_id >= 0 and not header.is_control:
                 found.setdefault(header.producer_id, at)
-            at = at.previous
+            at = at.previous_link
         return found
 
     @staticmethod

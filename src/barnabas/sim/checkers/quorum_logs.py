@@ -166,7 +166,7 @@ class QuorumLogs(Checker):
         at: Link | None = link
         while at is not None and at.end > before:
             fresh.append(at)
-            at = at.previous
+            at = at.previous_link
         for found in reversed(fresh):
             for rule in self.rules:
                 rule.on_committed(self, cluster, found)

@@ -172,7 +172,7 @@ class MigrationCluster(ZookeeperCluster):
         super().__init__(world, topology, bounds)
         self.attempt = 0
         """The attempts that were begun."""
-        self.committed: MetadataImage | None = None
+        self.committed_image: MetadataImage | None = None
         """The image of the log of the present attempt, as the judges replay it; None where no controllers are
         there."""
         self.copied: Sequence[Message] = ()
@@ -242,14 +242,14 @@ class MigrationCluster(ZookeeperCluster):
         """Controllers with empty directories, not started yet; their quorum begins with `copied`."""
         self.attempt += 1
         self.world.totals["migrations begun"] += 1
-        self.committed = MetadataImage(track_changes=False)
+        self.committed_image = MetadataImage(track_changes=False)
         self.copied = copied
         for node_id in self.quorum_ids:
             node = self._controllers.get(node_id)
             if node is None:
                 machine = self.add_machine(f"n{node_id}")
                 machine.lives_differ = True
-                machine.disk.lives = self.world.rng(f"lives n{node_id}")
+                machine.disk.lives_rng = self.world.rng(f"lives n{node_id}")
                 node = MigratingSimNode(self, node_id, machine)
                 self._controllers[node_id] = node
             node.mode, node.is_wanted, node.needs_format = Mode.MIGRATING, True, True
@@ -273,7 +273,7 @@ class MigrationCluster(ZookeeperCluster):
             self.nodes.pop(node_id, None)
         for known in (*self.nodes.values(), *self._controllers.values()):
             known.knew_to = -1
-        self.committed, self.copied, self.is_copied = None, (), False
+        self.committed_image, self.copied, self.is_copied = None, (), False
 
     @property
     def cluster_id(self) -> str:
@@ -288,17 +288,20 @@ class MigrationCluster(ZookeeperCluster):
     def quorum_rules(self) -> bool:
         """Whether the log of the present attempt has what the znodes had, and its controllers are wanted."""
         return (
-            self.committed is not None
+            self.committed_image is not None
             and bool(self.controllers)
-            and (self.is_copied or self.committed.zk_migration_state >= ZkMigrationState.MIGRATION)
+            and (
+                self.is_copied
+                or self.committed_image.zk_migration_state >= ZkMigrationState.MIGRATION
+            )
         )
 
     @property
     def is_final(self) -> bool:
         """Whether the log of the present attempt says that the migration has ended."""
         return (
-            self.committed is not None
-            and self.committed.zk_migration_state == ZkMigrationState.POST_MIGRATION
+            self.committed_image is not None
+            and self.committed_image.zk_migration_state == ZkMigrationState.POST_MIGRATION
         )
 
     @property
@@ -309,8 +312,8 @@ class MigrationCluster(ZookeeperCluster):
     @property
     def truth(self) -> MetadataImage:
         """The image of the side that rules: the log's committed part, or the znodes."""
-        if self.committed is not None and self.quorum_rules:
-            return self.committed
+        if self.committed_image is not None and self.quorum_rules:
+            return self.committed_image
         return self.written.image
 
     @property

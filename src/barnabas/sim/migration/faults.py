@@ -94,7 +94,7 @@ def ambush_migration(s: Strike) -> bool:
 
     def look(node: SimNode) -> bool:
         migration = node.migration if isinstance(node, MigratingSimNode) else None
-        if migration is None or migration.now.phase is not phase:
+        if migration is None or migration.migration.phase is not phase:
             return False
         s.count("ambushes")
         s.note(f"node {node.id} is ambushed in {phase.value}")

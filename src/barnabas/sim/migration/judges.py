@@ -94,7 +94,7 @@ class PresentQuorum(Checker):
                 TakeoversWaitForBrokers(self._cluster),
             ],
         )
-        self._cluster.committed = reassignments.image
+        self._cluster.committed_image = reassignments.image
         self._checkers = [
             OneVotePerEpoch(),
             OneLeaderPerQuorumEpoch(),
@@ -123,7 +123,7 @@ class PresentQuorum(Checker):
         self._rows.on_change(offset, before, after, record)
 
     def finish(self, cluster: SimCluster) -> None:
-        if self._cluster.committed is None:
+        if self._cluster.committed_image is None:
             return
         under_kraft = cast(SimCluster, _UnderKraft(self._cluster))
         for checker in self._checkers:

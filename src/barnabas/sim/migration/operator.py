@@ -175,11 +175,11 @@ class MigrationOperator(OperatorSteps):
     def _is_dual(self) -> bool:
         leader = self.cluster.quorum_leader()
         migration = None if leader is None else leader.migration
-        return migration is not None and migration.now.phase is MigrationPhase.DUAL_WRITE
+        return migration is not None and migration.migration.phase is MigrationPhase.DUAL_WRITE
 
     def _all_are(self, *, on_zookeeper: bool) -> bool:
         """Whether all are, by the quorum's log, where it rules; else nothing is known of that."""
-        log = self.cluster.committed
+        log = self.cluster.committed_image
         if log is None or not self.cluster.quorum_rules:
             return True
         return all(

@@ -41,7 +41,9 @@ async def to_kraft(operator: OperatorSteps) -> None:
     cluster.world.totals["stopped copies"] += 1
     await _start(operator, controllers, Mode.KRAFT)
     operator.wait_for("znodes and the log of a copy to say the same")
-    while cluster.committed is None or comparison.differences(znodes, cluster.committed):
+    while cluster.committed_image is None or comparison.differences(
+        znodes, cluster.committed_image
+    ):
         await operator.sleep(RETRY_MS)
     cluster.is_copied = True
     await _start(operator, cluster.migrating_brokers, Mode.KRAFT)
@@ -79,7 +81,7 @@ async def back_to_zookeeper(operator: OperatorSteps) -> None:
 
 
 def _serve(cluster: MigrationCluster) -> bool:
-    log = cluster.committed
+    log = cluster.committed_image
     known = () if log is None else log.brokers.values()
     return {broker.id for broker in known if not broker.fenced} == set(cluster.topology.broker_ids)
 

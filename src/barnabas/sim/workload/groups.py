@@ -63,8 +63,8 @@ async def keep_briefly(o: Operator) -> None:
     group, commits = _group(o), o.workload.history.commits
     topic, partition = o.any_partition()
     offset = o.rng.randrange(1_000)
-    if o.of_old is None:
-        o.of_old = o.workload.cluster.client(f"{o.name} of old", OF_OLD)
+    if o.old_client is None:
+        o.old_client = o.workload.cluster.client(f"{o.name} of old", OF_OLD)
     one = OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
     request = OffsetCommitRequest(
         group_id=group,
@@ -76,7 +76,7 @@ async def keep_briefly(o: Operator) -> None:
     def check(response: Any) -> None:
         raise_for(response.topics[0].partitions[0].error_code)
 
-    await o.of_old.ask_coordinator(
+    await o.old_client.ask_coordinator(
         GROUP, group, lambda: request, check, timeout_ms=REQUEST_TIMEOUT_MS
     )
     commits.acknowledge(attempts)

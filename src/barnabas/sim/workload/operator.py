@@ -65,7 +65,7 @@ class Operator:
         self.client = workload.client(name)
         self.rng = workload.cluster.world.rng(name)
         self.levels = workload.cluster.world.rng(f"{name} levels")
-        self.of_old: Client | None = None
+        self.old_client: Client | None = None
         self.admin = Admin(self.client)
         self.temporary: list[str] = []
         """Topics that it made, to delete some day."""

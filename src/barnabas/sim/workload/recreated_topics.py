@@ -28,14 +28,14 @@ FORMER_MAX, LATER = 8, 20
 class RemadeTopic:
     """One such topic, and the member that reads it."""
 
-    def __init__(self, o: Operator, name: str) -> None:
+    def __init__(self, operator: Operator, name: str) -> None:
         self.name = name
         self.seen: set[bytes] = set()
         self.last: bytes | None = None
         """The last record that was written to the topic that stays."""
         group = GroupMemberSettings(session_timeout_ms=6_000, heartbeat_interval_ms=500.0)
         self.consumer = Consumer(
-            o.client,
+            operator.client,
             f"{name}-group",
             ConsumerSettings(auto_offset_reset="earliest", group=group),
             on_data=self._poll_all,

@@ -39,7 +39,7 @@ class SimDisk:
 
     def __init__(self, rng: Rng, *, capacity_bytes: int = UNBOUNDED) -> None:
         self.rng = rng
-        self.lives: Rng | None = None
+        self.lives_rng: Rng | None = None
         """Draws what differs between lives of its processes; without it nothing is cold by itself."""
         self.usual_cold_read_rate = 0.0
         self.capacity_bytes = capacity_bytes
@@ -68,8 +68,8 @@ class SimDisk:
 
     def open_for_process(self) -> ProcessDisk:
         """The view of a process that starts now."""
-        if self.lives is not None:
-            self.usual_cold_read_rate = self.lives.choice(COLD_READ_RATES)
+        if self.lives_rng is not None:
+            self.usual_cold_read_rate = self.lives_rng.choice(COLD_READ_RATES)
             self.cold_read_rate = self.usual_cold_read_rate
         self._process = ProcessDisk(self)
         return self._process
@@ -270,13 +270,13 @@ def dead(path: str) -> OSError:
 class SimFile:
     """``ports.File`` of one process."""
 
-    __slots__ = ("_disk", "_node", "_open", "_owner", "_path")
+    __slots__ = ("_disk", "_paged", "_open", "_process_disk", "_path")
 
-    def __init__(self, owner: ProcessDisk, path: str, node: PagedFile) -> None:
-        self._owner = owner
-        self._disk = owner.device
+    def __init__(self, disk: ProcessDisk, path: str, paged: PagedFile) -> None:
+        self._process_disk = disk
+        self._disk = disk.device
         self._path = path
-        self._node = node
+        self._paged = paged
         self._open = True
 
     @property
@@ -288,27 +288,27 @@ class SimFile:
             self._disk.on_call()
         if not self._open:
             raise ValueError(f"{self._path} is closed")
-        if not self._owner.alive:
+        if not self._process_disk.alive:
             raise dead(self._path)
         self._disk.check_call(self._path)
 
     def size(self) -> int:
-        return len(self._node.data)
+        return len(self._paged.data)
 
     def append(self, parts: Sequence[Buffer]) -> int:
         try:
             self._check()
         except OSError:
             size = self._disk.rng.randrange(0, _total(parts) + 1)
-            self._write_part(len(self._node.data), parts, size)
+            self._write_part(len(self._paged.data), parts, size)
             raise
-        position = len(self._node.data)
+        position = len(self._paged.data)
         disk = self._disk
         if disk.on_change is not None:
             disk.on_change(self._path)
         if disk.capacity_bytes < UNBOUNDED:
             self._check_room(position, parts)
-        self._node.write(position, parts)
+        self._paged.write(position, parts)
         return position
 
     def write_at(self, position: int, data: Buffer) -> None:
@@ -316,12 +316,12 @@ class SimFile:
         self._disk.announce(self._path)
         if self._disk.capacity_bytes < UNBOUNDED:
             self._check_room(position, [data])
-        self._node.write(position, [data])
+        self._paged.write(position, [data])
 
     def _check_room(self, position: int, parts: Sequence[Buffer]) -> None:
         """Check the room. Where `parts` do not fit a first part of them is written, and the call fails."""
         disk = self._disk
-        grows = position + _total(parts) - len(self._node.data)
+        grows = position + _total(parts) - len(self._paged.data)
         fits = disk.room_for(grows, self._path) if grows > 0 else grows
         if fits < grows:
             self._write_part(position, parts, max(_total(parts) - (grows - fits), 0))
@@ -331,26 +331,26 @@ class SimFile:
 
     def _write_part(self, position: int, parts: Sequence[Buffer], size: int) -> None:
         """Write what a failed write leaves behind: some first part of it."""
-        if self._owner.alive:
-            self._node.write(position, [b"".join(parts)[:size]])
+        if self._process_disk.alive:
+            self._paged.write(position, [b"".join(parts)[:size]])
 
     def read_at(self, position: int, size: int) -> bytes:
         self._check()
-        self._node.is_cold = False
+        self._paged.is_cold = False
         return self._read(position, size)
 
     def _read(self, position: int, size: int) -> bytes:
         if position < 0:
             raise OSError(errno.EINVAL, "Invalid argument", self._path)
-        if self._node.to_misread is None:
-            return bytes(self._node.data[position : position + size])
-        before, data = self._node.to_misread, self._node.read(position, size)
-        self._disk.totals["bits_misread"] += self._node.to_misread != before
+        if self._paged.to_misread is None:
+            return bytes(self._paged.data[position : position + size])
+        before, data = self._paged.to_misread, self._paged.read(position, size)
+        self._disk.totals["bits_misread"] += self._paged.to_misread != before
         return data
 
     def try_read_at(self, position: int, size: int) -> bytes | None:
         rate = self._disk.cold_read_rate
-        if self._node.is_cold or (rate and self._disk.rng.random() < rate):
+        if self._paged.is_cold or (rate and self._disk.rng.random() < rate):
             self._disk.totals["cold_reads"] += 1
             return None
         self._check()
@@ -360,14 +360,14 @@ class SimFile:
         self._check()
         self._disk.announce(self._path)
         if self._disk.rng.random() < 0.3:
-            self._node.sync()  # what is cut may have been written back before
-        self._node.truncate(size)
+            self._paged.sync()  # what is cut may have been written back before
+        self._paged.truncate(size)
 
     def sync(self) -> None:
         self._check()
         if self._disk.on_change is not None:
             self._disk.on_change(self._path)
-        self._node.sync()
+        self._paged.sync()
         self._disk.totals["syncs"] += 1
 
     def close(self) -> None:

@@ -34,7 +34,7 @@ class DyingDisk:
         self.left = left
 
     def __getattr__(self, name: str) -> Any:
-        if self._helper.life is not self:
+        if self._helper.disk is not self:
             raise Died
         if self.left:
             self.left -= 1
@@ -50,7 +50,7 @@ class SimHelper:
         self.process = process
         self._rng = process.rng("helper")
         self._rate = self._rng.choice(DEATH_RATES) if process.machine.lives_differ else 0.0
-        self.life: DyingDisk | None = None
+        self.disk: DyingDisk | None = None
         """The disk that it has; None where no helper runs."""
         self._answer: Callable[[bytes], bytes] | None = None
 
@@ -58,10 +58,10 @@ class SimHelper:
         assert service == SERVICE
         totals = self.process.world.totals
         totals["calls of helpers"] += 1
-        if self.life is None or self._answer is None:
-            self.life = DyingDisk(self, 0)
-            self._answer = answering(self.life, OffsetMap)
-        life = self.life
+        if self.disk is None or self._answer is None:
+            self.disk = DyingDisk(self, 0)
+            self._answer = answering(self.disk, OffsetMap)
+        life = self.disk
         dies = self._rng.random() < self._rate
         if dies:
             life.left = self._rng.randrange(CALLS_MAX)
@@ -69,14 +69,14 @@ class SimHelper:
             if dies and not life.left:
                 raise Died
             answer = self._answer(request)
-            if dies or self.life is not life:
+            if dies or self.disk is not life:
                 raise Died
         except Died:
-            if self.life is life:
-                self.life = None
+            if self.disk is life:
+                self.disk = None
             totals["helpers that died"] += 1
             raise HelperDied("in the middle") from None
         return answer
 
     def close(self) -> None:
-        self.life = None
+        self.disk = None

@@ -37,14 +37,14 @@ SESSION_ID_FIRST = 0x1000_0000_0000_0000
 class SessionEntry:
     """A session as the leader counts it."""
 
-    __slots__ = ("heard_ms", "owner", "password", "timeout_ms")
+    __slots__ = ("heard_ms", "connection", "password", "timeout_ms")
 
     def __init__(
-        self, password: int, timeout_ms: int, owner: SessionConnection, now: float
+        self, password: int, timeout_ms: int, connection: SessionConnection, now: float
     ) -> None:
         self.password = password
         self.timeout_ms = timeout_ms
-        self.owner: SessionConnection = owner
+        self.connection: SessionConnection = connection
         self.heard_ms = now
 
 
@@ -229,7 +229,11 @@ class Ensemble:
     def touch(self, connection: SessionConnection) -> None:
         """A server has heard of the session."""
         session = self.sessions.get(connection.session)
-        if session is not None and session.owner is connection and connection.server.is_serving:
+        if (
+            session is not None
+            and session.connection is connection
+            and connection.server.is_serving
+        ):
             session.heard_ms = self.world.now_ms
 
     def open_session(
@@ -247,7 +251,7 @@ class Ensemble:
             entry = self.sessions.get(session)
             granted = 0
             if entry is not None and entry.password == password:
-                entry.owner, entry.heard_ms = connection, self.world.now_ms
+                entry.connection, entry.heard_ms = connection, self.world.now_ms
                 granted = entry.timeout_ms
         end = self.log_end
         self.world.after(
@@ -264,7 +268,7 @@ class Ensemble:
         session = self.sessions.get(connection.session)
         if session is None:
             return SessionExpired()
-        return None if session.owner is connection else SessionMoved()
+        return None if session.connection is connection else SessionMoved()
 
     def _end_silent_sessions(self) -> None:
         now = self.world.now_ms

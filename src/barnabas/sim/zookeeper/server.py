@@ -277,7 +277,7 @@ class EnsembleServer:
             for event in events:
                 for watcher in self._watches.fire(event):
                     watcher.send(EVENT, event, entry.zxid)
-            origin = entry.origin
+            origin = entry.connection
             if origin is not None and origin.server is self and origin in self._connections:
                 self.answer(origin, entry.xid, result)
             if entry.request is None:

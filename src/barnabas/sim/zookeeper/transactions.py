@@ -18,7 +18,7 @@ class CommittedTransaction(NamedTuple):
     """None where it is the session's end."""
     session: int
     wall_ms: int
-    origin: SessionConnection | None
+    connection: SessionConnection | None
     xid: int
 
 

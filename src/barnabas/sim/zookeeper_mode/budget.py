@@ -19,7 +19,7 @@ class ZookeeperBudget(Budget):
     def __init__(self, cluster: ZookeeperCluster) -> None:
         super().__init__(cluster)
         self._written = cluster.written
-        self._of = cluster
+        self._cluster = cluster
         self._looked_ms = 0.0
         self._differs = "not looked at yet"
 
@@ -39,11 +39,11 @@ class ZookeeperBudget(Budget):
             return f"{self._written.deletions} are still to be deleted"
         if self._written.half_made:
             return f"partitions without a state: {self._written.half_made}"
-        found = (difference(self._of, node) or stray(node) for node in self._of.brokers)
+        found = (difference(self._cluster, node) or stray(node) for node in self._cluster.brokers)
         return next(filter(None, found), "")
 
     def knows_newest(self, node: SimNode) -> bool:
-        return isinstance(node, ZookeeperSimNode) and not difference(self._of, node)
+        return isinstance(node, ZookeeperSimNode) and not difference(self._cluster, node)
 
     def may_lose_metadata(self, node: SimNode) -> bool:
         return False

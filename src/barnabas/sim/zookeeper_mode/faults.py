@@ -121,7 +121,7 @@ def move_session(s: Strike) -> bool:
     entry = cluster_of(s).ensemble.sessions.get(node.zookeeper_node.sessions.id)
     if entry is None:
         return False
-    here, there = node.machine.host, entry.owner.server.host
+    here, there = node.machine.host, entry.connection.server.host
     s.count("sessions moved")
     return cut_for_a_while(s, f"{here} loses {there}", both_ways([here], [there]))
 

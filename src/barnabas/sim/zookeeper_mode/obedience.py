@@ -43,7 +43,7 @@ class BrokersObeyTheNewest(Checker):
 
 def _orders_of(node: SimNode) -> ControlRequests | None:
     inside = node.zookeeper_node if isinstance(node, ZookeeperSimNode) else None
-    return None if inside is None or inside.broker is None else inside.orders
+    return None if inside is None or inside.broker is None else inside.control_requests
 
 
 class NoDeposedControllerIsObeyed(BrokersObeyTheNewest):

@@ -126,18 +126,18 @@ class ServerConnection:
         self._arrived_ms = 0.0
         """When the request came that is served."""
         self.responses = ResponseQueue(server.unread)
-        self._waiting: RequestTurn | None = None
+        self._waiting_turn: RequestTurn | None = None
         """The request without an answer whose API waits for something to tell. The next one of this API
         waits for it: fetch responses are the largest, and its response would be held in memory until the
         first one is sent."""
         self._waiting_key = b""
         """The first bytes of each request of that API."""
-        self._holder: Working | None = None
+        self._working: Working | None = None
         """The request in progress that no other request may overtake."""
         self._throttled_until_ms = 0.0
         """The end of the throttle time, while the intake is THROTTLED."""
         self._spent = Spent(server.now_ms, server.ports.wakeups.callback_began_ms)
-        self._last: ApiEntry | None = None
+        self._last_entry: ApiEntry | None = None
 
     def __repr__(self) -> str:
         return (
@@ -152,7 +152,9 @@ class ServerConnection:
     @property
     def doing(self) -> str:
         """The last request's API, for logs."""
-        return self._last.api.key.name if self._last is not None else type(self).__name__
+        return (
+            self._last_entry.api.key.name if self._last_entry is not None else type(self).__name__
+        )
 
     @property
     def is_open(self) -> bool:
@@ -185,11 +187,13 @@ class ServerConnection:
         assert not self._backlog or self.intake is not _READING, f"{self!r} reads on"
         assert not self.responses.is_corked, f"{self!r} is corked outside its turn"
         assert not self.responses.queued, f"{self!r} has not sent what is queued"
-        waiting = self._waiting
+        waiting = self._waiting_turn
         if waiting is not None:
             assert waiting in self.responses.turns, f"{self!r} waits for an answered request"
             assert not waiting.done and waiting.entry.api.waits, f"{self!r}: {waiting.ctx}"
-        assert self._holder is None or self._holder.holds, f"{self!r} waits for a released request"
+        assert self._working is None or self._working.holds, (
+            f"{self!r} waits for a released request"
+        )
 
     # -- states ----------------------------------------------------------------------------------
 
@@ -259,7 +263,7 @@ class ServerConnection:
         if self.tokens is not None:
             self.tokens.on_closed()
         self.responses.abandon()
-        self._waiting = self._holder = None
+        self._waiting_turn = self._working = None
         self._backlog.clear()
         self._arrivals.clear()
         self.server.closed(self)
@@ -303,9 +307,9 @@ class ServerConnection:
 
     def _must_wait(self, frame: memoryview) -> bool:
         return (
-            self._holder is not None
+            self._working is not None
             or self._is_full()
-            or (self._waiting is not None and frame[:2] == self._waiting_key)
+            or (self._waiting_turn is not None and frame[:2] == self._waiting_key)
         )
 
     def _is_full(self) -> bool:
@@ -366,7 +370,7 @@ class ServerConnection:
         entry = self._entry_for(header)
         if entry is None:
             return
-        self._last = entry
+        self._last_entry = entry
         meter = server.meter
         began_ms = 0.0 if meter is None else self._spent.begin()
         timing, observer = None, server.observer
@@ -426,10 +430,10 @@ class ServerConnection:
         turn.parked = parked
         self.responses.turns.append(turn)
         if turn.entry.api.waits:
-            self._waiting, self._waiting_key = turn, key_bytes(turn.entry.api.key)
+            self._waiting_turn, self._waiting_key = turn, key_bytes(turn.entry.api.key)
         parked.attach(partial(self._reply, turn))
         if isinstance(parked, Working):
-            self._holder = parked if parked.holds else None
+            self._working = parked if parked.holds else None
             parked.watch(partial(self._on_released, parked), partial(self._fail, turn))
 
     def _respond(
@@ -475,8 +479,8 @@ class ServerConnection:
             self._reply(turn, response)
 
     def _on_released(self, work: Working) -> None:
-        if self._holder is work:
-            self._holder = None
+        if self._working is work:
+            self._working = None
         if self._backlog and not self.responses.is_corked:
             self.continue_reading()
 
@@ -497,13 +501,13 @@ class ServerConnection:
             parts = encoded
         if turn.charge is not None:
             self._spent.on_encoded(turn.charge)
-        if turn is self._waiting:
-            self._waiting = None
+        if turn is self._waiting_turn:
+            self._waiting_turn = None
         if turn.timing is not None:
             turn.timing.answered(turn.request, response, self.server.now_ms())
         responses = self.responses
         responses.settle(turn, parts)
-        turns, waiting = responses.turns, self._waiting
+        turns, waiting = responses.turns, self._waiting_turn
         if turns and turns[0] is waiting and waiting.parked is not None:
             waiting.parked.hurry()
         if responses.is_corked:

@@ -151,7 +151,7 @@ class ControlRequests:
                 isinstance(request, LeaderAndIsrRequest) and self._target.replicas.logs.any_offline
             ):
                 # Which replicas are offline is known when they had their turn.
-                waiting = self._target.replicas.waiting
+                waiting = self._target.replicas.apply_queue
                 waiting.when_done(partial(self._complete, request, parked))
             else:
                 parked.complete(self._answer(request))
@@ -249,7 +249,7 @@ class ControlRequests:
                 errors.append(error)
             parked.complete(StopReplicaResponse(partition_errors=errors))
 
-        table.waiting.when_done(stopped)
+        table.apply_queue.when_done(stopped)
 
 
 def _forget_log(table: ReplicaTable, name: TopicPartition) -> None:

@@ -166,11 +166,11 @@ class BrokerOrders:
         self._names_all = True
         self.offline_replicas: Mapping[Key, Collection[int]] = {}
         """The brokers whose replica is in a failed log directory, by partition."""
-        self._told: OrdersListener = OrdersListener()
+        self._orders_listener: OrdersListener = OrdersListener()
 
     def listen(self, listener: OrdersListener) -> None:
         """Tell `listener` of what brokers answer. Call this before `begin`."""
-        self._told = listener
+        self._orders_listener = listener
 
     # -- begin and end of a controller epoch --------------------------------------------------------
 
@@ -210,7 +210,8 @@ class BrokerOrders:
                 ended = partial(self._on_ended, queue)
                 queue.unwatch = self._sender.watch(endpoint, on_closed=ended, on_refused=ended)
             for topic in filter(
-                lambda one: self._told.is_written(one.id), self._image.topics_by_id.values()
+                lambda one: self._orders_listener.is_written(one.id),
+                self._image.topics_by_id.values(),
             ):
                 for index, replicas in enumerate(topic.replicas):
                     queue.metadata[topic.id, index] = None
@@ -220,7 +221,7 @@ class BrokerOrders:
     def _on_ended(self, queue: _BrokerQueue) -> None:
         """The broker has closed or refused a connection."""
         if self._queues.get(queue.broker) is queue:
-            self._told.on_unreachable(queue.broker)
+            self._orders_listener.on_unreachable(queue.broker)
 
     def _drop(self, queue: _BrokerQueue) -> None:
         queue.unwatch()
@@ -307,7 +308,7 @@ class BrokerOrders:
             return
         request, undo = made
         queue.under_way = True
-        self._told.on_sent(queue.broker, request)
+        self._orders_listener.on_sent(queue.broker, request)
         self._sender.send(
             queue.endpoint,
             request,
@@ -469,17 +470,19 @@ class BrokerOrders:
         if isinstance(answer, ChannelError) or code:
             self._on_failed(queue, undo, answer, code)
             return
-        self._told.on_reached(queue.broker)
+        self._orders_listener.on_reached(queue.broker)
         if isinstance(answer, StopReplicaResponse):
             done: list[Stopped] = []
             failed: list[Stopped] = []
             for one in answer.partition_errors:
                 which = failed if one.error_code else done
                 which.append((one.topic_name, one.partition_index))
-            self._told.on_stopped(queue.broker, done)
-            self._told.on_not_stopped(queue.broker, failed)
+            self._orders_listener.on_stopped(queue.broker, done)
+            self._orders_listener.on_not_stopped(queue.broker, failed)
         elif isinstance(answer, LeaderAndIsrResponse):
-            self._told.on_replicas(queue.broker, *offline_and_online(answer, self._image))
+            self._orders_listener.on_replicas(
+                queue.broker, *offline_and_online(answer, self._image)
+            )
         self._pump_one(queue)
 
     def _on_failed(
@@ -493,12 +496,12 @@ class BrokerOrders:
             error=str(answer) if isinstance(answer, ChannelError) else code.name,
         )
         if code is ErrorCode.STALE_CONTROLLER_EPOCH:
-            self._told.on_stale(self.controller_epoch)
+            self._orders_listener.on_stale(self.controller_epoch)
             return
         at_ms = self._ports.clock.now_ms() + CONTROL_REQUEST_RETRY_MS
         queue.retry = self._ports.wakeups.call_at(at_ms, partial(self._again, queue))
         if isinstance(answer, ChannelError):
-            self._told.on_unreachable(queue.broker)
+            self._orders_listener.on_unreachable(queue.broker)
 
     def _again(self, queue: _BrokerQueue) -> None:
         queue.retry = None

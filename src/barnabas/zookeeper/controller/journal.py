@@ -78,7 +78,7 @@ class JournalListener:
         """Records were appended that the znodes do not say yet."""
 
     def on_record(self, record: Message) -> None:
-        """A record is written; `committed` has not replayed it yet."""
+        """A record is written; `committed_image` has not replayed it yet."""
 
     def on_commit(self, batches: Sequence[JournalBatch]) -> None:
         """Batches are written."""
@@ -102,9 +102,9 @@ class ZookeeperJournal:
         self._ports = ports
         self._sessions = sessions
         self._controller_endpoint = controller_endpoint
-        self.written: MetadataImage
+        self.written_image: MetadataImage
         """The controller's image: everything that was appended."""
-        self.committed = MetadataImage()
+        self.committed_image = MetadataImage()
         """Everything that is written, and no more: what brokers may learn."""
         self.leadership: Leadership | None = None
         self._queue: deque[_Batch] = deque()
@@ -121,16 +121,16 @@ class ZookeeperJournal:
         self.deleting: dict[str, None] = {}
         self.log_end_offset = 0
         self.kraft_version = 0
-        self._told: JournalListener = JournalListener()
+        self._listener: JournalListener = JournalListener()
 
     def listen(self, listener: JournalListener, written: MetadataImage) -> None:
         """Tell `listener` of what is written. `written` is the image of the controller. Call this before the
         first term."""
-        self._told, self.written = listener, written
+        self._listener, self.written_image = listener, written
 
     def give_up(self, reason: str) -> None:
         """A write failed: this broker cannot be the controller any longer."""
-        self._told.on_lost(reason)
+        self._listener.on_lost(reason)
 
     # -- the proposer's side (Quorum) ---------------------------------------------------------------
 
@@ -156,7 +156,7 @@ class ZookeeperJournal:
         )
         self._queue.append(_Batch(records, batch, self._observing))
         if not self._observing:
-            self._told.on_decided(records)
+            self._listener.on_decided(records)
         self._schedule()
         return batch.last_offset
 
@@ -196,8 +196,8 @@ class ZookeeperJournal:
         image = MetadataImage(track_changes=False)
         for target in (image, fresh := MetadataImage(track_changes=False)):
             target.replay_batch(records, offset, leadership.epoch, wall_ms)
-        self.committed.become(fresh)
-        self.committed.take_changes()
+        self.committed_image.become(fresh)
+        self.committed_image.take_changes()
         return image
 
     def end(self) -> None:
@@ -295,30 +295,30 @@ class ZookeeperJournal:
                     key = Uuid(record.topic_id), record.partition_id
                     assigned[key] = list(record.replicas)
                 if isinstance(record, RemoveTopicRecord):
-                    topic = self.committed.topics_by_id.get(Uuid(record.topic_id))
+                    topic = self.committed_image.topics_by_id.get(Uuid(record.topic_id))
                     if topic is not None:
                         deleted.append(topic.copy())
                 elif isinstance(record, PartitionChangeRecord) and record.replicas is not None:
                     removed += self._leavers(record)
                     key = Uuid(record.topic_id), record.partition_id
                     assigned.setdefault(key, []).extend(self._joiners(record))
-                self._told.on_record(record)
-                self.committed.replay(record)
+                self._listener.on_record(record)
+                self.committed_image.replay(record)
             done = batch.committed
-            self.committed.moved_to(done.last_offset, done.epoch, done.append_timestamp)
-        committed = WrittenChanges(self.committed.take_changes(), deleted, removed, assigned)
-        self._told.on_commit([batch.committed for batch in batches])
-        self._told.on_written(committed)
+            self.committed_image.moved_to(done.last_offset, done.epoch, done.append_timestamp)
+        committed = WrittenChanges(self.committed_image.take_changes(), deleted, removed, assigned)
+        self._listener.on_commit([batch.committed for batch in batches])
+        self._listener.on_written(committed)
 
     def _joiners(self, record: PartitionChangeRecord) -> list[int]:
         """Who had no replica of the partition before `record`."""
-        before = self.committed.partition(Uuid(record.topic_id), record.partition_id)
+        before = self.committed_image.partition(Uuid(record.topic_id), record.partition_id)
         known = () if before is None else before.replicas
         return [broker for broker in record.replicas or () if broker not in known]
 
     def _leavers(self, record: PartitionChangeRecord) -> list[tuple[int, tuple[str, int]]]:
         """Whose replica of the partition goes by `record`."""
-        before = self.committed.partition(Uuid(record.topic_id), record.partition_id)
+        before = self.committed_image.partition(Uuid(record.topic_id), record.partition_id)
         if before is None or record.replicas is None:
             return []
         name = (before.topic, before.partition)
@@ -331,9 +331,9 @@ class ZookeeperJournal:
             return
         offsets = [batch.committed.last_offset for batch in self._queue]
         assert offsets == sorted(offsets), f"batches are out of order: {offsets}"
-        assert not offsets or offsets[0] > self.committed.offset, f"{offsets[0]} is written"
-        assert self.committed.offset < self.log_end_offset, (
-            f"{self!r} wrote {self.committed.offset}"
+        assert not offsets or offsets[0] > self.committed_image.offset, f"{offsets[0]} is written"
+        assert self.committed_image.offset < self.log_end_offset, (
+            f"{self!r} wrote {self.committed_image.offset}"
         )
 
     def describe(self) -> dict[str, object]:

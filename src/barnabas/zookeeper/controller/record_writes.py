@@ -35,8 +35,8 @@ from barnabas.zookeeper.operations import Create, Operation, SetData
 class Known(Protocol):
     """The znodes that a journal knows."""
 
-    written: MetadataImage
-    committed: MetadataImage
+    written_image: MetadataImage
+    committed_image: MetadataImage
     layout: ClusterLayout
     topic_versions: dict[str, int]
     folders: dict[str, None]
@@ -54,7 +54,7 @@ class RecordWrites:
 
     def __init__(self, known: Known, controller_epoch: int) -> None:
         self._known = known
-        self._image = known.written
+        self._image = known.written_image
         self._epoch = controller_epoch
         self._topics: dict[str, Operation] = {}
         self._grown: dict[str, None] = {}
@@ -148,7 +148,7 @@ class RecordWrites:
         topic = self._image.topics_by_id.get(key[0])
         if topic is None:
             return
-        before = self._known.committed.partition(*key)
+        before = self._known.committed_image.partition(*key)
         moves = (record.replicas, record.adding_replicas, record.removing_replicas)
         if any(ids is not None for ids in moves):
             self._assignment(topic)
@@ -172,7 +172,7 @@ class RecordWrites:
         )
 
     def _remove(self, record: RemoveTopicRecord) -> None:
-        topic = self._known.committed.topics_by_id.get(Uuid(record.topic_id))
+        topic = self._known.committed_image.topics_by_id.get(Uuid(record.topic_id))
         if topic is not None and topic.name not in self._known.deleting:
             self._known.deleting[topic.name] = None
             self._last.append(Create(DeleteTopicZnode(topic.name).path))

@@ -121,13 +121,15 @@ class ZookeeperController:
         self._journal = journal
         self._orders = orders
         self.decider = controller
-        steps = self.steps = ControllerSteps(ports, journal.committed, lambda: controller.epoch)
+        steps = self.steps = ControllerSteps(
+            ports, journal.committed_image, lambda: controller.epoch
+        )
         self.deletions = TopicDeletion(ports, sessions, journal, orders, steps)
         self.unreadable = UnreadableTopics(ports, steps, self._ask, election.resign)
         self._requests = TopicRequests(
             ports, sessions, journal, controller, self.deletions, steps, self.unreadable, self._ask
         )
-        self._moves = PartitionRequests(ports, sessions, controller, self._ask)
+        self._partition_requests = PartitionRequests(ports, sessions, controller, self._ask)
         self.notifications = BrokerNotifications(
             ports, sessions, journal, controller, orders, steps, self._ask
         )
@@ -222,7 +224,7 @@ class ZookeeperController:
         self._journal.end()
         self._orders.end()
         self.deletions.end()
-        self._moves.end()
+        self._partition_requests.end()
         self.notifications.end()
         self.unreadable.end()
         self._registered, self._leaving = {}, {}
@@ -245,7 +247,7 @@ class ZookeeperController:
             if self._orders.is_alive(broker):
                 self.steps.on_stopping(broker, [partition])
                 self._orders.stop_replicas(broker, [partition])
-        self._moves.on_written()
+        self._partition_requests.on_written()
         for topic in committed.deleted:
             replicas = {index: ids for index, ids in enumerate(topic.replicas) if ids}
             self.deletions.begin(DeletedTopic(topic.name, topic.id, replicas))
@@ -273,7 +275,7 @@ class ZookeeperController:
             DELETE_TOPICS: self._requests.on_delete_topics,
         }
         if path in (REASSIGN, PREFERRED_ELECTION):
-            self._moves.look_at(path)
+            self._partition_requests.look_at(path)
         elif path in (ISR_CHANGES, LOG_DIR_EVENTS):
             self.notifications.look_at(path)
         elif self.unreadable.is_watched(path):
@@ -428,12 +430,12 @@ class _Written(JournalListener):
 
     def __init__(
         self,
-        role: ZookeeperController,
+        controller: ZookeeperController,
         decider: QuorumController,
         steps: ControllerSteps,
         election: ControllerElection,
     ) -> None:
-        self._role = role
+        self._controller = controller
         self._decider = decider
         self._steps = steps
         self._election = election
@@ -448,7 +450,7 @@ class _Written(JournalListener):
         self._decider.on_commit(batches)
 
     def on_written(self, committed: WrittenChanges) -> None:
-        self._role.on_written(committed)
+        self._controller.on_written(committed)
 
     def on_lost(self, reason: str) -> None:
         self._election.resign(reason)
@@ -457,27 +459,27 @@ class _Written(JournalListener):
 class _Answers(OrdersListener):
     """The controller as brokers' answers reach it."""
 
-    def __init__(self, role: ZookeeperController, election: ControllerElection) -> None:
-        self._role = role
+    def __init__(self, controller: ZookeeperController, election: ControllerElection) -> None:
+        self._controller = controller
         self._election = election
 
     def on_sent(self, broker: int, request: Message) -> None:
-        self._role.steps.on_sent(broker, request)
+        self._controller.steps.on_sent(broker, request)
 
     def on_reached(self, broker: int) -> None:
-        self._role.on_reached(broker)
+        self._controller.on_reached(broker)
 
     def on_unreachable(self, broker: int) -> None:
-        self._role.on_unreachable(broker)
+        self._controller.on_unreachable(broker)
 
     def on_replicas(self, broker: int, offline: Collection[Key], online: Collection[Key]) -> None:
-        self._role.notifications.on_replicas(broker, offline, online)
+        self._controller.notifications.on_replicas(broker, offline, online)
 
     def on_stopped(self, broker: int, stopped: Iterable[Stopped]) -> None:
-        self._role.deletions.on_stopped(broker, stopped)
+        self._controller.deletions.on_stopped(broker, stopped)
 
     def on_not_stopped(self, broker: int, failed: Iterable[Stopped]) -> None:
-        self._role.deletions.on_not_stopped(broker, failed)
+        self._controller.deletions.on_not_stopped(broker, failed)
 
     def on_stale(self, epoch: int) -> None:
         self._election.resign(f"a broker obeys a newer epoch than {epoch}")

@@ -116,30 +116,30 @@ class ControllerElection:
         self._listener = listener
         self._known_epoch = known_epoch
         self._on_change = on_change
-        self._role: ElectionListener = NoListener()
+        self._election_listener: ElectionListener = NoListener()
         self._unwatch: Callable[[], None] = lambda: None
-        self.now = ZnodeElection(node_id, own_endpoint)
+        self.election = ZnodeElection(node_id, own_endpoint)
 
     def listen(self, role: ElectionListener) -> None:
         """Tell `role` of the elections of this broker. Call this before the first event."""
-        self._role = role
+        self._election_listener = role
 
     @property
     def controller_id(self) -> int:
-        return self.now.controller_id
+        return self.election.controller_id
 
     @property
     def controller_endpoint(self) -> Endpoint | None:
-        return self.now.endpoint
+        return self.election.endpoint
 
     @property
     def leadership(self) -> Leadership | None:
-        return self.now.leadership
+        return self.election.leadership
 
     @property
     def is_kraft(self) -> bool:
         """Whether `/controller` is a KRaft controller's."""
-        return self.now.is_kraft
+        return self.election.is_kraft
 
     # -- events ------------------------------------------------------------------------------------
 
@@ -163,7 +163,7 @@ class ControllerElection:
         self._handle(to.ControllerResigned(reason))
 
     def _handle(self, event: Event) -> None:
-        self.now, effects = step(self.now, event)
+        self.election, effects = step(self.election, event)
         for effect in effects:
             if not self._ask_ensemble(effect):
                 self._perform(effect)
@@ -208,9 +208,9 @@ class ControllerElection:
                 self._handle_at(after_ms, to.LookDue())
             case to.Win(leadership):
                 self._ports.log("info", "controller.elected", epoch=leadership.epoch)
-                self._role.on_elected(leadership)
+                self._election_listener.on_elected(leadership)
             case to.Lose(reason):
-                self._role.on_lost(reason)
+                self._election_listener.on_lost(reason)
             case to.ResignController(reason):
                 self._ports.log("warning", "controller.resigning", reason=reason)
             case to.Forget():
@@ -234,7 +234,7 @@ class ControllerElection:
                 self._ports.log("warning", "controller.gone", controller=controller, at=str(at))
 
     def _stand(self, found: Leadership) -> None:
-        data = ControllerZnode(self.now.node_id, self._ports.clock.wall_ms()).encode()
+        data = ControllerZnode(self.election.node_id, self._ports.clock.wall_ms()).encode()
         epoch = ControllerEpochZnode(found.epoch + 1).encode()
         operations = (
             Create(CONTROLLER, data, ephemeral=True),
@@ -303,7 +303,7 @@ class ControllerElection:
                 self._handle(to.ControllerUnreadable())
                 return
             owner = result.stat.ephemeral_owner
-            is_own = owner == self._sessions.id and znode.broker_id == self.now.node_id
+            is_own = owner == self._sessions.id and znode.broker_id == self.election.node_id
             is_kraft = znode.is_held_by_kraft(owner)
             self._handle(to.ControllerFound(znode.broker_id, is_kraft, is_own))
 

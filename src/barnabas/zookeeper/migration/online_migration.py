@@ -73,15 +73,15 @@ class OnlineMigration:
         self._controller = controller
         self._image = image
         self._orders = orders
-        self.now = Migration()
+        self.migration = Migration()
         self._leadership: claim.MigrationLeadership | None = None
         self._turn = 0
         """`_stop` increments it: an answer of an earlier turn is ignored."""
         self._walk: ZnodeWalk | None = None
         self._retry: Wakeup | None = None
         self._writer: DualWriter | None = None
-        """Set once all znodes are read; from then on `_moved` collects what is committed."""
-        self._moved = ImageChanges()
+        """Set once all znodes are read; from then on `_changes` collects what is committed."""
+        self._changes = ImageChanges()
         self._under_way = False
         self._random_bytes = ports.rng("zookeeper.topic_ids").randbytes
         orders.listen(_OrdersOfMigration(self, self._on))
@@ -108,7 +108,7 @@ class OnlineMigration:
     def on_metadata(self, image: MetadataImage, changes: ImageChanges) -> None:
         """The committed image has moved."""
         if self._writer is not None:
-            merge(self._moved, changes)
+            merge(self._changes, changes)
         if self._controller.is_active:
             self._on(self._log_moved())
         self._write()
@@ -123,10 +123,10 @@ class OnlineMigration:
     def is_idle(self) -> bool:
         """Both are written, and nothing that is committed waits for its znodes, as far as is known here."""
         return (
-            self.now.phase is MigrationPhase.DUAL_WRITE
+            self.migration.phase is MigrationPhase.DUAL_WRITE
             and self._writer is not None
             and not self._under_way
-            and not self._moved
+            and not self._changes
         )
 
     @property
@@ -148,15 +148,15 @@ class OnlineMigration:
     # -- the machine -----------------------------------------------------------------------------
 
     def _on(self, event: driver.Event) -> None:
-        before = self.now
-        self.now, effects = driver.step(before, event)
-        if self.now.phase is not before.phase or self.now.waits_for != before.waits_for:
+        before = self.migration
+        self.migration, effects = driver.step(before, event)
+        if self.migration.phase is not before.phase or self.migration.waits_for != before.waits_for:
             self._ports.log(
                 "info",
                 "migration.moved",
-                phase=self.now.phase.value,
-                state=ZkMigrationState(self.now.state).name,
-                waits_for="; ".join(self.now.waits_for),
+                phase=self.migration.phase.value,
+                state=ZkMigrationState(self.migration.state).name,
+                waits_for="; ".join(self.migration.waits_for),
             )
         for effect in effects:
             self._do(effect)
@@ -192,7 +192,7 @@ class OnlineMigration:
             self._retry.cancel()
         self._walk = self._retry = self._writer = self._leadership = None
         self._under_way = False
-        self._moved = ImageChanges()
+        self._changes = ImageChanges()
         self._orders.end()
 
     def _answer(self, turn: int, event: driver.Event) -> None:
@@ -229,11 +229,13 @@ class OnlineMigration:
                 self._controller.node_id,
                 self._controller.epoch,
                 wall_ms,
-                has_copy=self.now.state == ZkMigrationState.MIGRATION,
+                has_copy=self.migration.state == ZkMigrationState.MIGRATION,
             )
         except (claim.ClaimRefusedError, KeyError) as error:
             why = f"{claim.PATHS[0]} cannot be taken: {error}"
-            if self.now.waits_for != (why,):  # said once; an operator may mend what prevents it
+            if self.migration.waits_for != (
+                why,
+            ):  # said once; an operator may mend what prevents it
                 self._ports.log("error", "migration.refused", why=why)
                 self._controller.refusals.add("migration", "CLAIM_REFUSED", why)
             self._on(driver.EffectFailed(why))
@@ -284,7 +286,7 @@ class OnlineMigration:
         assert self._leadership is not None
         controller = self._controller
         controller.begin(reconciled(controller.cluster, controller.sessions))
-        self._moved = ImageChanges()
+        self._changes = ImageChanges()
         self._under_way = True
         writer = DualWriter(znodes, self._leadership.controller_epoch)
         writes = writer.everything(self._image)
@@ -301,12 +303,16 @@ class OnlineMigration:
 
     def _write(self) -> None:
         """Write what has changed since the last write, unless a write is under way."""
-        writer, changes = self._writer, self._moved
-        if self.now.phase is not MigrationPhase.DUAL_WRITE or self._under_way or writer is None:
+        writer, changes = self._writer, self._changes
+        if (
+            self.migration.phase is not MigrationPhase.DUAL_WRITE
+            or self._under_way
+            or writer is None
+        ):
             return
         if not changes:
             return
-        self._moved = ImageChanges()
+        self._changes = ImageChanges()
         self._under_way = True
         image = self._image
         writes = writer.everything(image) if changes.everything else writer.of(image, changes)
@@ -357,9 +363,9 @@ class OnlineMigration:
     def describe(self) -> dict[str, object]:
         """State for people, metrics and logs."""
         return {
-            "phase": self.now.phase.value,
-            "state": ZkMigrationState(self.now.state).name,
-            "waits_for": list(self.now.waits_for),
+            "phase": self.migration.phase.value,
+            "state": ZkMigrationState(self.migration.state).name,
+            "waits_for": list(self.migration.waits_for),
             "written_offset": -1
             if self._leadership is None
             else self._leadership.migration.metadata_offset,
@@ -367,4 +373,4 @@ class OnlineMigration:
         }
 
     def __repr__(self) -> str:
-        return f"OnlineMigration({self.now.phase.value})"
+        return f"OnlineMigration({self.migration.phase.value})"

@@ -143,8 +143,8 @@ def add_to(
         if module.API.key in (alter_configs.API.key, incremental_alter_configs.API.key):
             answered = _known_here(answered, read_again)
         table.add(gate.before(answered), decider)
-        if decider.forwarded.get(module.API.key) is None:
-            decider.forwarded.add(handler, decider)
+        if decider.forwarded_apis.get(module.API.key) is None:
+            decider.forwarded_apis.add(handler, decider)
     for module in BROKERS_REQUESTS:
         table.add(_with_readable_ids(module, controller), decider)
     table.add(cast("HandlerModule", controlled_shutdown), controller)

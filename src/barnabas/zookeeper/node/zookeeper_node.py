@@ -120,7 +120,7 @@ class ZookeeperNode:
         self.election: ControllerElection
         self.journal: ZookeeperJournal
         self._config_watch: ConfigWatch
-        self.orders: ControlRequests
+        self.control_requests: ControlRequests
         self._enrolment: QuorumEnrolment | None = None
         """None where the cluster does not migrate to KRaft."""
         self._acls: AclStore | None = None
@@ -224,7 +224,7 @@ class ZookeeperNode:
             self.channels,
             control,
             listeners[control],
-            lambda: self.orders.controller_epoch,
+            lambda: self.control_requests.controller_epoch,
             partial(_follow_controller, self),
         )
         if self.ensemble.migrates:
@@ -241,8 +241,8 @@ class ZookeeperNode:
         self._make_controller(cluster_id)
         for store in (self._acls, self._tokens):
             if store is not None:
-                self.orders.replay(store.records())
-                store.on_change = self.orders.replay
+                self.control_requests.replay(store.records())
+                store.on_change = self.control_requests.replay
         self._serve(self.broker)
         for follower in (self._config_watch, self.election, self.controller):
             assert follower is not None
@@ -305,7 +305,7 @@ class ZookeeperNode:
         self._config_watch = ConfigWatch(
             self.ports, self.sessions, self._configs_in_use, self._on_config
         )
-        self.orders = ControlRequests(
+        self.control_requests = ControlRequests(
             self.ports, broker, self._incarnation, self._config_watch.read_topics
         )
         broker.open_lifecycle = self._open_registration
@@ -336,7 +336,7 @@ class ZookeeperNode:
         orders = BrokerOrders(
             ports,
             self.channels,
-            self.journal.committed,
+            self.journal.committed_image,
             int(config.node_id),
             self._control_listener,
         )
@@ -366,7 +366,7 @@ class ZookeeperNode:
         requests = (AclRequests(self._acls, audit), tokens)
         for table in self.listeners.tables(self.config.broker_listeners):
             add_to(
-                table, broker, self.controller, self.orders, requests, own_configs, self._gate,
+                table, broker, self.controller, self.control_requests, requests, own_configs, self._gate,
                 self._read_again,
             )  # fmt: skip
             if self._enrolment is not None:
@@ -450,7 +450,7 @@ class ZookeeperNode:
         if resource is None:
             self._on_client_entity(entity, values)
         elif resource[0] != TOPIC or resource[1] in broker.image.topics_by_name:
-            self.orders.replay(config_records(broker.image, *resource, values))
+            self.control_requests.replay(config_records(broker.image, *resource, values))
         self._tell_controller(entity)
 
     def _read_again(self, entities: Sequence[str], done: Callable[[], None]) -> None:
@@ -478,7 +478,7 @@ class ZookeeperNode:
             self.ports.log("error", "zookeeper.znode_unreadable", error=error)
             return
         self._entities[entity] = values
-        self.orders.replay(records)
+        self.control_requests.replay(records)
 
     def _tell_controller(self, entity: str) -> None:
         """Have the controller on this broker, if it is active, apply a configuration that others wrote.

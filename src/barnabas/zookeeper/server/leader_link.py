@@ -78,8 +78,8 @@ class LeaderLink:
 class _Link:
     """One attempt; the other end sends nothing."""
 
-    def __init__(self, owner: LeaderLink) -> None:
-        self._owner = owner
+    def __init__(self, link: LeaderLink) -> None:
+        self._leader_link = link
         self._space = memoryview(bytearray(256))
         self.connection: Connection | None = None
         self._given_up = False
@@ -89,7 +89,7 @@ class _Link:
         if self._given_up:
             connection.abort()
         else:
-            self._owner.on_open(self)
+            self._leader_link.on_open(self)
 
     def get_buffer(self) -> memoryview:
         return self._space
@@ -99,7 +99,7 @@ class _Link:
 
     def on_closed(self, error: OSError | None) -> None:
         self.connection = None
-        self._owner.on_end(self)
+        self._leader_link.on_end(self)
 
     def abort(self) -> None:
         self._given_up = True

@@ -27,7 +27,7 @@ class Proposals:
     def __init__(self, ports: Ports, servers: Mapping[int, Endpoint]) -> None:
         self._ports = ports
         self._servers = servers
-        self._replica: RaftNode | None = None
+        self._raft_node: RaftNode | None = None
         self._pending: dict[tuple[int, int], bytes] = {}
         """The proposals by connection and number."""
         self._pending_bytes = 0
@@ -40,11 +40,11 @@ class Proposals:
         return len(self._pending)
 
     def attach(self, replica: RaftNode) -> None:
-        self._replica = replica
+        self._raft_node = replica
 
     @property
     def leads(self) -> bool:
-        return self._replica is not None and self._replica.is_active
+        return self._raft_node is not None and self._raft_node.is_active
 
     @property
     def is_congested(self) -> bool:
@@ -72,16 +72,16 @@ class Proposals:
 
     def append(self, proposal: bytes) -> bool:
         """On the leader. False where this server does not lead, and nothing was appended."""
-        if not self.leads or self._replica is None:
+        if not self.leads or self._raft_node is None:
             return False
         kind = Kind(int.from_bytes(proposal[:4], "big"))
         takes_zxid = kind in TAKES_ZXID
         if takes_zxid and self._zxid & ((1 << _COUNT_BITS) - 1) == (1 << _COUNT_BITS) - 1:
-            self._replica.resign("the zxids of this epoch are used up")
+            self._raft_node.resign("the zxids of this epoch are used up")
             return False
         zxid = self._zxid + 1 if takes_zxid else 0
         try:
-            self._replica.append([encode_entry(zxid, self._ports.clock.wall_ms(), proposal)])
+            self._raft_node.append([encode_entry(zxid, self._ports.clock.wall_ms(), proposal)])
         except NotLeaderError:
             return False
         self._zxid += takes_zxid

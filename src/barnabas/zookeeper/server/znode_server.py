@@ -50,7 +50,7 @@ class ZnodeServer:
         self._run = ports.rng("zookeeper/run").getrandbits(62) | 1
         self._proposals = Proposals(ports, settings.link_endpoints)
         self._watches: WatchTable[JuteConnection] = WatchTable()
-        self._clock = SessionDeadlines()
+        self._deadlines = SessionDeadlines()
         self._clients: dict[int, JuteConnection] = {}
         self._by_session: dict[int, dict[JuteConnection, None]] = {}
         self.paused: dict[JuteConnection, None] = {}
@@ -198,7 +198,7 @@ class ZnodeServer:
     def take_touches(self, sessions: Iterable[int]) -> None:
         now_ms = self.ports.clock.now_ms()
         for session in sessions:
-            self._clock.touch(session, self.state.sessions.get(session), now_ms)
+            self._deadlines.touch(session, self.state.sessions.get(session), now_ms)
 
     # -- the state machine -----------------------------------------------------------------------
 
@@ -238,7 +238,7 @@ class ZnodeServer:
         number = proposal.session
         session = self.state.sessions.get(number)
         if self._proposals.leads:
-            self._clock.touch(number, session, self.ports.clock.now_ms())
+            self._deadlines.touch(number, session, self.ports.clock.now_ms())
         if owner is not None and session is not None:
             owner.timeout_ms = session.timeout_ms
         for connection in list(self._by_session.get(number, ())):
@@ -257,7 +257,7 @@ class ZnodeServer:
         own_id = self.settings.server_id
         self.ports.log("info", "zookeeper.leader", server=own_id, leader=leader_id, epoch=epoch)
         if leader_id == own_id:
-            self._clock.begin(self.state.sessions, self.ports.clock.now_ms())
+            self._deadlines.begin(self.state.sessions, self.ports.clock.now_ms())
         self._proposals.on_leader(leader_id, epoch, own_id)
 
     # -- time ------------------------------------------------------------------------------------
@@ -286,7 +286,7 @@ class ZnodeServer:
         ]
         if self._proposals.leads:
             self.take_touches(heard)
-            for session in self._clock.expired(now_ms, self._interval_ms):
+            for session in self._deadlines.expired(now_ms, self._interval_ms):
                 self.ports.log("info", "zookeeper.session_expired", session=f"{session:#x}")
                 self._proposals.append(Proposal(Kind.END, session).encode())
         elif heard:

@@ -145,7 +145,7 @@ def test_a_swap_that_was_interrupted_is_finished_when_every_directory_is_back() 
     source, copy = begin(world)
     copy_all(source, copy)
     copy.flush()
-    world.logs.old_files.set_aside(world.logs.directories[0], source)
+    world.logs.delayed_delete.set_aside(world.logs.directories[0], source)
     world.kill()
     other = "/disk3/logs"
     world.start(unreadable=[other])

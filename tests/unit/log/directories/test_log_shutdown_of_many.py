@@ -35,8 +35,8 @@ def test_requests_are_served_while_logs_are_closed() -> None:
 
     def look() -> None:
         if not done:
-            assert world.logs.closing is not None
-            seen.append(world.logs.closing.closed)
+            assert world.logs.log_shutdown is not None
+            seen.append(world.logs.log_shutdown.closed)
             world.process.wakeups.call_at(world.world.now_ms + 0.2, look)
 
     world.logs.shutdown(5, lambda: done.append(True))
@@ -46,7 +46,7 @@ def test_requests_are_served_while_logs_are_closed() -> None:
     assert done == [True]
     assert seen == sorted(seen)
     assert len(set(seen)) > 4, "it continues bit by bit"
-    assert world.logs.closing is not None and world.logs.closing.closed == MANY
+    assert world.logs.log_shutdown is not None and world.logs.log_shutdown.closed == MANY
     assert len(world.logs.files) == 0
 
 
@@ -70,8 +70,8 @@ def test_a_closed_log_opens_with_all_its_records_proven() -> None:
 def test_a_process_that_dies_half_way_has_proven_nothing() -> None:
     world = filled()
     world.logs.shutdown(5, lambda: None)
-    assert world.logs.closing is not None
-    while not world.logs.closing.closed:
+    assert world.logs.log_shutdown is not None
+    while not world.logs.log_shutdown.closed:
         world.world.step()
     world.kill(power_loss=True)
     assert [proof(world, path) for path in PATHS] == [None, None]
@@ -84,8 +84,8 @@ def test_a_disk_that_fails_half_way_leaves_the_other_directory_its_proof() -> No
     world = filled()
     done: list[bool] = []
     world.logs.shutdown(5, lambda: done.append(True))
-    assert world.logs.closing is not None
-    while not world.logs.closing.closed:
+    assert world.logs.log_shutdown is not None
+    while not world.logs.log_shutdown.closed:
         world.world.step()
     world.disk.fail_call(1, for_good=True, prefix=PATHS[0])
     world.run_ms(5_000)
@@ -103,8 +103,8 @@ def test_a_directory_that_fails_elsewhere_meanwhile_does_not_hold_up_the_end() -
         fill(world.logs.create(TopicPartition("t", at), TOPIC_ID, home), 2)
     done: list[bool] = []
     world.logs.shutdown(5, lambda: done.append(True))
-    assert world.logs.closing is not None
-    while not world.logs.closing.closed:
+    assert world.logs.log_shutdown is not None
+    while not world.logs.log_shutdown.closed:
         world.world.step()
     world.logs.fail(world.logs.directories[0], "removing old files failed")
     world.run_ms(5_000)

@@ -1,7 +1,7 @@
 """A lock on our servers under faults: writes under it come in the order of their fences, and no znode stays.
 
-A contender stands in line with an ephemeral, sequential znode. It writes in a transaction that checks this
-znode, so that a write is done while the lock is held or not at all. The fence is the zxid that made it.
+A contender waits in line with an ephemeral, sequential znode. It writes in a transaction that checks
+this znode, so that a write is done while the lock is held or not at all. The fence is the zxid that made it.
 """
 
 from __future__ import annotations
