@@ -378,22 +378,17 @@ class Wakeup(Protocol):
     def cancel(self) -> None: ...
 
 
-class Ports(Protocol):
-    """All ports of one node."""
+class ClientPorts(Protocol):
+    """The ports of a client: it has no files."""
 
     @property
     def clock(self) -> Clock: ...
-    @property
-    def disk(self) -> Disk: ...
     @property
     def network(self) -> Network: ...
     @property
     def background(self) -> Background: ...
     @property
     def wakeups(self) -> Wakeups: ...
-    @property
-    def bounds(self) -> NodeBounds:
-        """How much the node does in one turn of the loop."""
 
     def rng(self, concern: str) -> Rng:
         """A new generator for `concern`. Generators of the same concern give the same numbers; those of
@@ -401,6 +396,16 @@ class Ports(Protocol):
 
     def log(self, level: str, event: str, **fields: object) -> None:
         """One structured line of the node's own log. `level` is debug, info, warning or error."""
+
+
+class Ports(ClientPorts, Protocol):
+    """All ports of one node."""
+
+    @property
+    def disk(self) -> Disk: ...
+    @property
+    def bounds(self) -> NodeBounds:
+        """How much the node does in one turn of the loop."""
 
     def halt(self, reason: str) -> None:
         """End this node's process at once, as a crash would, because its state can no longer be trusted."""

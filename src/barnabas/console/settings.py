@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from barnabas.config.providers import resolve
 from barnabas.host.secrets.config_files import HostSources
-from barnabas.security.client_security import ClientSecurity, client_security
+from barnabas.security.client_keys import client_security
+from barnabas.security.client_security import ClientSecurity
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 SASL_USER, SASL_PASSWORD, JAAS = "sasl.username", "sasl.password", "sasl.jaas.config"

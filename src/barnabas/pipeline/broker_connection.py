@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from barnabas.client.network.authentication import Authentication
 from barnabas.client.network.connection import ChannelError, ClientConnection, InFlight
 from barnabas.pipeline.errors import OptionError
+from barnabas.security import SaslError
 from barnabas.security.sasl_client import ClientExchange
-from barnabas.security.scram import SaslError
 from barnabas.security.tls_stream import sentence_of
 from barnabas.types import Buffer, Endpoint
 from barnabas.wire.api_table import ApiKey

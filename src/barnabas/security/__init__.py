@@ -5,3 +5,17 @@
 `host`; random numbers come from there as well (`ports.Secrets`). `acl_index` keeps access control entries,
 `authorizer` decides by them, and the modules `*_access` say what each API asks for.
 """
+
+from __future__ import annotations
+
+
+class SaslError(Exception):
+    """An exchange failed; the text may be shown to the peer, `detail` may not."""
+
+    def __init__(self, text: str, detail: str = "") -> None:
+        super().__init__(text)
+        self.detail = detail
+
+
+class TlsHandshakeError(OSError):
+    """Two sides did not agree; its text says why."""

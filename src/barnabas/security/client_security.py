@@ -1,27 +1,27 @@
-"""Security of outgoing connections: protocol, TLS settings and credential, from Kafka's client keys.
+"""Security of outgoing connections: protocol, TLS settings and credential, and how a connection gets them.
 
-`ClientSecurity` is the value, which may be sent to other processes. A `SecureDialer` uses it to open
-connections with TLS and SASL. Combinations that cannot work are refused with a sentence. Source: Kafka's
-``CommonClientConfigs``, ``SaslConfigs``, ``SslConfigs``.
+`ClientSecurity` is the value, which may be sent to other processes; `client_keys` makes it of a client's
+properties. A `SecureDialer` uses it to open connections with TLS and SASL, and loads neither where the value
+asks for none: a Python worker of Spark begins with these imports.
 """
 
 from __future__ import annotations
 
-import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from barnabas.config.definition import ConfigError
-from barnabas.config.listeners import PROTOCOLS
-from barnabas.ports import HasSecrets, Ports, Receiver
-from barnabas.security.jaas import OAUTHBEARER, PLAIN, check_mechanism, parse_login_module
-from barnabas.security.oauth.login import TokenKeeper
-from barnabas.security.oauth.settings import oauth_login
-from barnabas.security.sasl_client import ClientExchange, SaslCredential
-from barnabas.security.scram import SaslError
-from barnabas.security.tls_settings import SecurityKeys, TlsSettings, tls_settings
-from barnabas.security.tls_stream import Handshakes, TlsStream
+from barnabas.ports import ClientPorts, HasSecrets, Receiver
+from barnabas.security import SaslError
 from barnabas.types import Endpoint
+
+if TYPE_CHECKING:
+    import ssl
+
+    from barnabas.security.oauth.login import TokenKeeper
+    from barnabas.security.sasl_client import ClientExchange, SaslCredential
+    from barnabas.security.tls_settings import TlsSettings
+    from barnabas.security.tls_stream import Handshakes
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,56 +44,16 @@ class ClientSecurity:
 OPEN = ClientSecurity()
 
 
-def client_security(properties: Mapping[str, str]) -> ClientSecurity:
-    """The security in a client's properties ``security.protocol``, ``sasl.*`` and ``ssl.*``. Raises
-    :class:`ConfigError`."""
-    key = "security.protocol"
-    protocol = properties.get(key, "PLAINTEXT").strip().upper()
-    if protocol not in PROTOCOLS:
-        raise ConfigError(key, protocol, f"it must be one of {', '.join(PROTOCOLS)}")
-    keys = SecurityKeys(properties)
-    credential = None
-    if protocol.startswith("SASL_"):
-        key = "sasl.mechanism"
-        mechanism = check_mechanism(key, properties.get(key, "GSSAPI").strip().upper())
-        credential = _client_credential(properties, mechanism)
-    tls = tls_settings(keys, is_server=False) if protocol.endswith("SSL") else None
-    return ClientSecurity(protocol, tls, credential)
-
-
-def _client_credential(properties: Mapping[str, str], mechanism: str) -> SaslCredential:
-    """The credential of ``sasl.jaas.config``, or of librdkafka's ``sasl.username`` and ``sasl.password``."""
-    key = "sasl.jaas.config"
-    if mechanism == OAUTHBEARER:
-        options: Mapping[str, str] = {}
-        if key in properties:
-            options = parse_login_module(key, properties[key], mechanism).options
-        return SaslCredential(mechanism, login=oauth_login(SecurityKeys(properties), options))
-    if key in properties:
-        module = parse_login_module(key, properties[key], mechanism)
-        found = credential_of_login(key, module.username, module.password, mechanism)
-        return replace(found, by_token=module.is_token and mechanism != PLAIN)
-    user, password = properties.get("sasl.username", ""), properties.get("sasl.password", "")
-    return credential_of_login(key, user, password, mechanism)
-
-
-def credential_of_login(key: str, user: str, password: str, mechanism: str) -> SaslCredential:
-    """A credential of user and password. Raises :class:`ConfigError` if one of them is missing."""
-    if not user or not password:
-        raise ConfigError(key, "(hidden)", f"{mechanism} needs its username and password")
-    return SaslCredential(mechanism, user, password)
-
-
 class SecureDialer:
     """Opens one kind of outgoing connections of a node or client."""
 
-    def __init__(self, ports: Ports, security: ClientSecurity, purpose: str) -> None:
+    def __init__(self, ports: ClientPorts, security: ClientSecurity, purpose: str) -> None:
         """`purpose` names these connections in log events."""
         self.security = security
         self._ports = ports
-        self._handshakes = Handshakes(ports, purpose)
-        login = None if security.sasl is None else security.sasl.login
-        self._tokens = None if login is None else TokenKeeper(login)
+        self._purpose = purpose
+        self._handshakes: Handshakes | None = None
+        self._tokens: TokenKeeper | None = None
 
     def connect(self, endpoint: Endpoint, receiver: Receiver) -> None:
         """Connect as ``ports.network.connect`` does."""
@@ -102,7 +62,11 @@ class SecureDialer:
             ports.network.connect(endpoint, receiver)
             return
         if not isinstance(ports, HasSecrets):
+            from barnabas.config.definition import ConfigError
+
             raise ConfigError("security.protocol", self.security.protocol, "there is no TLS here")
+        from barnabas.security.tls_stream import Handshakes, TlsStream
+
         secrets = ports.secrets
 
         def make(incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> ssl.SSLObject:
@@ -111,6 +75,8 @@ class SecureDialer:
             )
             return found
 
+        if self._handshakes is None:
+            self._handshakes = Handshakes(ports, self._purpose)
         stream = TlsStream(receiver, make, self._handshakes, ports.wakeups.call_soon)
         ports.network.connect(endpoint, stream)
 
@@ -118,7 +84,11 @@ class SecureDialer:
         """Call `done` with a new SASL exchange, or with the error why there is none."""
         credential, ports = self.security.sasl, self._ports
         assert credential is not None
-        if self._tokens is not None:
+        if credential.login is not None:
+            from barnabas.security.oauth.login import TokenKeeper
+
+            if self._tokens is None or self._tokens.login != credential.login:
+                self._tokens = TokenKeeper(credential.login)
             self._tokens.exchange(ports, done)
         elif isinstance(ports, HasSecrets):
             done(credential.password_exchange(ports.secrets.token_bytes))

@@ -18,7 +18,8 @@ from barnabas.config.node import NodeConfig
 from barnabas.config.providers import Resolved
 from barnabas.ports import HasSecrets, Ports, Receiver
 from barnabas.security.certificates import read_certificate
-from barnabas.security.client_security import ClientSecurity, credential_of_login
+from barnabas.security.client_keys import credential_of_login
+from barnabas.security.client_security import ClientSecurity
 from barnabas.security.jaas import (
     OAUTHBEARER,
     PLAIN,

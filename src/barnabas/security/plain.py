@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Mapping
 
-from barnabas.security.scram import SaslError
+from barnabas.security import SaslError
 
 WRONG = "Authentication failed: Invalid username or password"
 

@@ -20,13 +20,13 @@ from typing import Protocol
 
 from barnabas import limits
 from barnabas.ports import Ports, Wakeup
+from barnabas.security import SaslError
 from barnabas.security.jaas import OAUTHBEARER, PLAIN
 from barnabas.security.oauth.exchanges import OAuthServer
 from barnabas.security.oauth.issuer_keys import IssuerKeys, IssuerSettings
 from barnabas.security.plain import PlainServer
 from barnabas.security.scram import (
     NONCE_BYTES,
-    SaslError,
     ScramCredential,
     ScramServer,
     TokenCredential,

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from barnabas import limits
+from barnabas.security import SaslError
 from barnabas.security.jaas import SCRAM_SHA_256, SCRAM_SHA_512
 
 HASHES = {SCRAM_SHA_256: "sha256", SCRAM_SHA_512: "sha512"}
@@ -32,14 +33,6 @@ _TOKEN_EXTENSION = re.compile(r",tokenauth=true(?:,|$)", re.IGNORECASE)
 TOKEN_EXTENSION = ",tokenauth=true"
 """The part of a client's first message that says that the user's name is a token's id."""
 _CHALLENGE = re.compile(r"r=([^,]+),s=([A-Za-z0-9+/=]+),i=([0-9]{1,9})(?:,.*)?")
-
-
-class SaslError(Exception):
-    """An exchange failed; the text may be shown to the peer, `detail` may not."""
-
-    def __init__(self, text: str, detail: str = "") -> None:
-        super().__init__(text)
-        self.detail = detail
 
 
 class ScramCredential(NamedTuple):

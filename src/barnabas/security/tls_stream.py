@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import cast
 
 from barnabas import limits
-from barnabas.ports import Connection, Ports, Receiver, Wakeup
+from barnabas.ports import ClientPorts, Connection, Receiver, Wakeup
+from barnabas.security import TlsHandshakeError
 from barnabas.types import Buffer, Endpoint
 from barnabas.wire.read_buffers import READ_BUFFERS
 
@@ -31,14 +32,10 @@ sooner."""
 MakeTls = Callable[[ssl.MemoryBIO, ssl.MemoryBIO], ssl.SSLObject]
 
 
-class TlsHandshakeError(OSError):
-    """Two sides did not agree; its text says why."""
-
-
 class Handshakes:
     """Counts handshakes under way and logs those that fail."""
 
-    def __init__(self, ports: Ports, listener: str) -> None:
+    def __init__(self, ports: ClientPorts, listener: str) -> None:
         self._ports = ports
         self._listener = listener
         self._under_way: dict[TlsStream, Wakeup] = {}

@@ -14,7 +14,7 @@ from barnabas.cli.connection import connect
 from barnabas.cli.connection.password_prompt import with_password
 from barnabas.cli.connection.variables import COMMAND_CONFIG
 from barnabas.cli.failure import Failure
-from barnabas.security.client_security import client_security
+from barnabas.security.client_keys import client_security
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 OF_ALICE = {

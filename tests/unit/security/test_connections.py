@@ -17,7 +17,8 @@ from barnabas.host.tls_contexts import HostSecrets
 from barnabas.node.api_tables import add_sasl
 from barnabas.node.dynamic_security import DynamicSecurity
 from barnabas.node.listeners import Listeners
-from barnabas.security.client_security import ClientSecurity, client_security
+from barnabas.security.client_keys import client_security
+from barnabas.security.client_security import ClientSecurity
 from barnabas.security.node_security import NodeSecurity
 from barnabas.security.scram import ScramCredential, new_credential
 from barnabas.types import Endpoint

@@ -8,10 +8,11 @@ import pytest
 
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.records.delegation_token_record import DelegationTokenRecord
-from barnabas.security.client_security import client_security
+from barnabas.security import SaslError
+from barnabas.security.client_keys import client_security
 from barnabas.security.delegation_tokens import TokenCredentials, TokenSecrets, password_of
 from barnabas.security.jaas import SCRAM_SHA_256, SCRAM_SHA_512
-from barnabas.security.scram import SaslError, ScramClient, ScramServer, new_credential
+from barnabas.security.scram import ScramClient, ScramServer, new_credential
 from barnabas.wire.envelope import principal_bytes, principal_of
 from barnabas.wire.request import Proof
 

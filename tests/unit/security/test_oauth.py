@@ -17,7 +17,8 @@ from barnabas.config.definition import ConfigError
 from barnabas.host.tls_contexts import HostSecrets
 from barnabas.host.web import HostWeb
 from barnabas.ports import WebRequest
-from barnabas.security.client_security import client_security
+from barnabas.security import SaslError
+from barnabas.security.client_keys import client_security
 from barnabas.security.oauth.frames import INVALID_TOKEN, format_first, parse_first
 from barnabas.security.oauth.json_web_tokens import (
     KeySetError,
@@ -27,7 +28,6 @@ from barnabas.security.oauth.json_web_tokens import (
     parse_key_set,
 )
 from barnabas.security.oauth.login import OAuthLogin, TokenKeeper, obtain_token
-from barnabas.security.scram import SaslError
 from barnabas.wire.messages.describe_cluster_response import DescribeClusterResponse
 from tests.identity_provider import AUDIENCE, CLIENT, ISSUER, SECRET, IdentityProvider, SigningKey
 from tests.unit.security.test_connections import AUTHORITY, Scene, SecureWorld

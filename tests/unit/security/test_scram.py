@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from barnabas.security import SaslError
 from barnabas.security.jaas import SCRAM_SHA_256, SCRAM_SHA_512
 from barnabas.security.plain import PlainServer
 from barnabas.security.scram import (
-    SaslError,
     ScramClient,
     ScramServer,
     new_credential,

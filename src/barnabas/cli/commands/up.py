@@ -247,7 +247,7 @@ class LocalCluster:
         self._readiness.begin()
 
     def _client_security(self) -> ClientSecurity:
-        from barnabas.security.client_security import client_security
+        from barnabas.security.client_keys import client_security
 
         if self._security is None:
             return client_security({})

@@ -7,11 +7,10 @@ the requests. Source: KIP-43, KIP-152, KIP-368; ``SaslClientAuthenticator``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from barnabas import limits
-from barnabas.security.sasl_client import ClientExchange
-from barnabas.security.scram import SaslError
+from barnabas.security import SaslError
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.sasl_authenticate_request import SaslAuthenticateRequest
 from barnabas.wire.messages.sasl_authenticate_response import SaslAuthenticateResponse
@@ -19,10 +18,13 @@ from barnabas.wire.messages.sasl_handshake_request import SaslHandshakeRequest
 from barnabas.wire.messages.sasl_handshake_response import SaslHandshakeResponse
 from barnabas.wire.schema import Message
 
+if TYPE_CHECKING:
+    from barnabas.security.sasl_client import ClientExchange
+
 HANDSHAKE_VERSION = AUTHENTICATE_VERSION = 1
 SESSION_SHARE = 0.85
 """Share of a session's lifetime after which it is renewed before the next request."""
-NewExchange = Callable[[Callable[[ClientExchange | SaslError], None]], None]
+NewExchange: TypeAlias = "Callable[[Callable[[ClientExchange | SaslError], None]], None]"
 """Calls its argument, at once or later, with an exchange, or with the reason why there is none."""
 Ask = Callable[[Message, int, Callable[[Any], None]], None]
 """Sends a request: (request, version, callback for the response or for the connection's end)."""

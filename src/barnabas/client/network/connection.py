@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 
 from barnabas.client.network.authentication import Authentication
 from barnabas.ports import Connection, call_all
-from barnabas.security.tls_stream import TlsHandshakeError
+from barnabas.security import TlsHandshakeError
 from barnabas.types import Buffer, Endpoint
 from barnabas.wire.api_table import API_SCHEMAS, ApiKey, ApiSchema
 from barnabas.wire.codec import (

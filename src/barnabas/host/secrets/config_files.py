@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from barnabas.config.definition import ConfigError
 from barnabas.config.properties import parse_properties
 from barnabas.config.providers import resolve
-from barnabas.security.client_security import ClientSecurity, client_security
+from barnabas.security.client_keys import client_security
+from barnabas.security.client_security import ClientSecurity
 
 if TYPE_CHECKING:
     from barnabas.config.node import NodeConfig

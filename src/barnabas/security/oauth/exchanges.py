@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from barnabas.security import SaslError
 from barnabas.security.oauth.frames import ABORT, INVALID_TOKEN, format_first, parse_first
 from barnabas.security.oauth.json_web_tokens import Claims, TokenRefused
-from barnabas.security.scram import SaslError
 
 
 class OAuthServer:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from barnabas.security.scram import SaslError
+from barnabas.security import SaslError
 
 SEPARATOR = "\x01"
 ABORT = b"\x01"

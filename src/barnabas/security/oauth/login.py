@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
-from barnabas.ports import HasWeb, Ports, Web, WebRequest
+from barnabas.ports import ClientPorts, HasWeb, Web, WebRequest
+from barnabas.security import SaslError
 from barnabas.security.oauth.exchanges import OAuthClient
 from barnabas.security.oauth.json_web_tokens import TOKEN_BYTES_MAX, unverified_expiry_ms
-from barnabas.security.scram import SaslError
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class TokenKeeper:
             self._token = token
         return self._exchange(token)
 
-    def exchange(self, ports: Ports, done: Callable[[OAuthClient | SaslError], None]) -> None:
+    def exchange(self, ports: ClientPorts, done: Callable[[OAuthClient | SaslError], None]) -> None:
         """Give `done` an exchange with a token that is valid, or why there is none."""
         token = self._fresh(ports.clock.wall_ms())
         if token is not None:
