@@ -2,12 +2,15 @@
 
 `Client` knows three ways to ask: one broker by id, any broker, and the coordinator of a group or
 transaction; each retries what may succeed later until a deadline. Producer, consumer, fetcher and
-admin are built on it. Results of coroutines come through :mod:`barnabas.client.network.tasks`.
+admin are built on it, and so are the pipelines. Results of coroutines come through
+:mod:`barnabas.client.network.tasks`.
+
+Source: Kafka's FindCoordinator; KIP-98 (transactions), KIP-54 (groups).
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from barnabas.client.network import cluster_metadata, legacy_requests
@@ -16,10 +19,10 @@ from barnabas.client.network.cluster_metadata import BACKOFF_MS, BACKOFF_MS_MAX,
 from barnabas.client.network.connection import NO_BOUNDS
 from barnabas.client.network.legacy_requests import Newest
 from barnabas.client.network.tasks import TaskOutcome, Tasks
-from barnabas.ports import Ports
+from barnabas.ports import ClientPorts
 from barnabas.security.client_security import OPEN, ClientSecurity
 from barnabas.types import Endpoint
-from barnabas.wire.api_table import API_SCHEMAS
+from barnabas.wire.api_table import API_SCHEMAS, ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 from barnabas.wire.messages.find_coordinator_response import FindCoordinatorResponse
 from barnabas.wire.schema import Message
@@ -31,6 +34,8 @@ GROUP, TRANSACTION = 0, 1
 API_TIMEOUT_MS = 60_000.0
 """default.api.timeout.ms"""
 ATTEMPT_TIMEOUT_MS = 30_000.0
+SHARE_MS_MIN = 1_000.0
+"""The least share of a request that asks in shares, while so much is left."""
 FINAL = ("unsupported", "authentication")
 """Kinds of failure that asking again does not change."""
 
@@ -54,20 +59,23 @@ class Client:
 
     def __init__(
         self,
-        ports: Ports,
+        ports: ClientPorts,
         bootstrap: Sequence[Endpoint],
         client_id: str = "barnabas",
         *,
         newest: Newest = NO_BOUNDS,
         security: ClientSecurity = OPEN,
+        by_purpose: bool = True,
     ) -> None:
-        """`newest` binds versions, by API key, as other libraries are bound."""
+        """`newest` binds versions, by API key, as other libraries are bound. `by_purpose`: see `Channels`."""
         self.ports = ports
         self.now_ms = ports.clock.now_ms
         self.client_id = client_id
         self.tasks = Tasks(ports)
         self.newest = newest
-        self.channels = Channels(ports, client_id, newest=newest, security=security)
+        self.channels = Channels(
+            ports, client_id, newest=newest, security=security, by_purpose=by_purpose
+        )
         self.cluster = ClusterMetadata(ports, self.channels, bootstrap)
         self.fetching: set[str] = set()
         """Purposes of the connections on which consumers fetch: a broker answers one fetch of a connection
@@ -143,19 +151,29 @@ class Client:
         check: Callable[[Any], None] = lambda response: None,
         *,
         timeout_ms: float = API_TIMEOUT_MS,
+        attempt_timeout_ms: float = ATTEMPT_TIMEOUT_MS,
+        at_most: int | None = None,
+        in_shares: bool = False,
     ) -> Any:
-        """Ask brokers in turn. `request` makes a fresh one per attempt; `check` raises the
-        response's `KafkaError`, and a retriable one is tried again until `timeout_ms` has passed."""
+        """Ask brokers in turn, in no version above `at_most`. `request` makes a fresh one per attempt;
+        `check` raises the response's `KafkaError`, and a retriable one is tried again until `timeout_ms`
+        has passed. With `in_shares` a silent broker takes no more than its share of the time that is left."""
         deadline_ms = self.now_ms() + timeout_ms
 
         async def attempt() -> Any:
-            endpoint, message = self.cluster.candidates()[0], request()
+            candidates, message = self.cluster.candidates(), request()
+            endpoint = candidates[0]
             if self.trying is not None:
                 self.trying.asked = f"{API_SCHEMAS[message.API_KEY].name} of {endpoint}"
             left_ms = max(deadline_ms - self.now_ms(), BACKOFF_MS)
+            if in_shares:
+                left_ms = max(left_ms / len(candidates), min(SHARE_MS_MIN, left_ms))
             try:
                 response = await self.send(
-                    endpoint, message, timeout_ms=min(ATTEMPT_TIMEOUT_MS, left_ms)
+                    endpoint,
+                    message,
+                    timeout_ms=min(attempt_timeout_ms, left_ms),
+                    at_most=at_most,
                 )
                 check(response)
             except (ChannelError, KafkaError):
@@ -203,12 +221,7 @@ class Client:
         if endpoint is not None:
             return endpoint
 
-        response: FindCoordinatorResponse = await self.send(
-            self.cluster.candidates()[0],
-            legacy_requests.find_coordinator(self.newest, kind, key),
-            timeout_ms=cluster_metadata.ATTEMPT_TIMEOUT_MS,
-            purpose=cluster_metadata.PURPOSE,
-        )
+        response = await self._find_coordinator(self.cluster.candidates()[0], kind, key)
         for found in legacy_requests.coordinators_of(response, key):
             if found.key == key:
                 raise_for(found.error_code, found.error_message)
@@ -216,6 +229,27 @@ class Client:
                 self.cluster.brokers[found.node_id] = Endpoint(found.host, found.port)
                 return Endpoint(found.host, found.port)
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"no broker named one for {key}")
+
+    async def _find_coordinator(
+        self, endpoint: Endpoint, kind: int, key: str
+    ) -> FindCoordinatorResponse:
+        """Ask one broker; in the form for one key where it serves no other."""
+        newest = self.newest
+        while True:
+            try:
+                response: FindCoordinatorResponse = await self.send(
+                    endpoint,
+                    legacy_requests.find_coordinator(newest, kind, key),
+                    timeout_ms=cluster_metadata.ATTEMPT_TIMEOUT_MS,
+                    purpose=cluster_metadata.PURPOSE,
+                    at_most=newest.get(ApiKey.FIND_COORDINATOR),
+                )
+            except ChannelError as error:
+                if error.kind != "unsupported" or newest is legacy_requests.ONE_KEY:
+                    raise
+                newest = legacy_requests.ONE_KEY
+            else:
+                return response
 
     def coordinator_node(self, key: str, kind: int = TRANSACTION) -> int | None:
         """The broker that was asked about `key` last as its coordinator."""
@@ -275,3 +309,14 @@ def raise_for(code: int, message: str | None = None) -> None:
     """Raise `KafkaError` where `code` is one."""
     if code:
         raise KafkaError(code_of(code), message or "")
+
+
+def raise_worst(codes: Iterable[int], what: str) -> None:
+    """Raise an error that is not retriable if there is one; otherwise one that is."""
+    errors = [
+        KafkaError(code_of(code), what)
+        for code in codes
+        if code not in (ErrorCode.NONE, ErrorCode.OPERATION_NOT_ATTEMPTED)
+    ]
+    if errors:
+        raise min(errors, key=lambda error: error.retriable)

@@ -6,18 +6,21 @@ that passes. A commit carries the member and generation that make it legitimate.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from barnabas.client.client import (
     API_TIMEOUT_MS,
     ATTEMPT_TIMEOUT_MS,
+    FINAL,
     GROUP,
     Client,
     raise_for,
 )
 from barnabas.client.network import legacy_requests
 from barnabas.client.network.channels import ChannelError
+from barnabas.client.network.cluster_metadata import BACKOFF_MS
 from barnabas.types import TopicPartition, by_topic
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 from barnabas.wire.messages.list_offsets_request import (
@@ -47,7 +50,7 @@ class OffsetAndTimestamp(NamedTuple):
 
     offset: int
     timestamp_ms: int
-    leader_epoch: int
+    leader_epoch: int = -1
 
 
 class CommittedOffset(NamedTuple):
@@ -88,10 +91,98 @@ async def list_offsets(
                 raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{tp} has no leader")
             by_leader.setdefault(leader, {})[tp] = stamp
         for leader in sorted(by_leader):
-            await _ask_leader(client, leader, by_leader[leader], read_committed, found, timeout_ms)
+            asked = by_leader[leader]
+            try:
+                refused = await _ask_leader(
+                    client, leader, asked, read_committed, found, timeout_ms
+                )
+            except ChannelError:
+                await client.cluster.refresh(topics_of(asked))
+                raise
+            for tp, code in reversed(refused.items()):
+                await client.cluster.refresh(topics_of(asked))
+                raise KafkaError(code, f"{tp} at broker {leader}")
 
     await client.retry(attempt, timeout_ms=timeout_ms)
     return {tp: found[tp] for tp in wanted}
+
+
+async def existing_offsets(
+    client: Client,
+    wanted: Mapping[TopicPartition, int],
+    *,
+    read_committed: bool = False,
+    timeout_ms: float = API_TIMEOUT_MS,
+    attempt_timeout_ms: float = ATTEMPT_TIMEOUT_MS,
+) -> dict[TopicPartition, OffsetAndTimestamp]:
+    """The offsets of `list_offsets`, asked of all leaders at once, without the partitions that do not exist.
+    Some brokers' metadata lags behind a creation or a deletion: only a second "unknown" is believed."""
+    deadline_ms = client.now_ms() + timeout_ms
+    found: dict[TopicPartition, OffsetAndTimestamp] = {}
+    unknown: Counter[TopicPartition] = Counter()
+
+    async def ask(leader: int, asked: Mapping[TopicPartition, int]) -> Exception | None:
+        try:
+            refused = await _ask_leader(
+                client, leader, asked, read_committed, found, attempt_timeout_ms
+            )
+        except (ChannelError, KafkaError) as error:
+            return error
+        failure: Exception | None = None
+        for tp, code in refused.items():
+            if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                unknown[tp] += 1
+            else:
+                failure = KafkaError(code, f"offsets of {tp}")
+        return failure
+
+    async def attempt() -> None:
+        left = {tp: stamp for tp, stamp in wanted.items() if tp not in found and unknown[tp] < 2}
+        left_ms = max(deadline_ms - client.now_ms(), BACKOFF_MS)
+        await client.cluster.ensure(topics_of(left), timeout_ms=left_ms)
+        by_leader, leaderless = _led(client, left, unknown)
+        failures = await client.tasks.gather([ask(*one) for one in by_leader.items()])
+        left = {tp: stamp for tp, stamp in left.items() if tp not in found and unknown[tp] < 2}
+        for name in topics_of(left):
+            client.cluster.forget(name)
+        errors = [error for error in failures if error is not None]
+        if errors:
+            raise min(errors, key=_may_pass)
+        for tp in left:
+            code = ErrorCode.LEADER_NOT_AVAILABLE
+            if tp not in leaderless:
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            raise KafkaError(code, f"offsets of {tp}")
+
+    await client.retry(attempt, timeout_ms=timeout_ms)
+    return found
+
+
+def _may_pass(error: Exception) -> bool:
+    if isinstance(error, KafkaError):
+        return error.retriable
+    return isinstance(error, ChannelError) and error.kind not in FINAL
+
+
+def _led(
+    client: Client, wanted: Mapping[TopicPartition, int], unknown: Counter[TopicPartition]
+) -> tuple[dict[int, dict[TopicPartition, int]], set[TopicPartition]]:
+    """`wanted` by leader, and the partitions without one. Counts those that do not exist. Raises the
+    `KafkaError` of a topic that may not be asked for."""
+    by_leader: dict[int, dict[TopicPartition, int]] = {}
+    leaderless: set[TopicPartition] = set()
+    for tp, stamp in wanted.items():
+        topic = client.cluster.topics.get(tp.topic)
+        if topic is not None and topic.error and not KafkaError(topic.error).retriable:
+            raise KafkaError(topic.error, f"topic {tp.topic!r}")
+        leader = client.cluster.leader(tp)
+        if leader is not None:
+            by_leader.setdefault(leader, {})[tp] = stamp
+        elif topic is None or tp.partition not in topic.partitions:
+            unknown[tp] += 1
+        else:
+            leaderless.add(tp)
+    return by_leader, leaderless
 
 
 async def _ask_leader(
@@ -101,7 +192,9 @@ async def _ask_leader(
     read_committed: bool,
     found: dict[TopicPartition, OffsetAndTimestamp],
     timeout_ms: float,
-) -> None:
+) -> dict[TopicPartition, ErrorCode]:
+    """Fill in `found`; what the leader refuses is returned. Raises `ChannelError`."""
+
     def named(tp: TopicPartition, stamp: int) -> ListOffsetsPartition:
         view = client.cluster.partition(tp)
         return ListOffsetsPartition(
@@ -117,28 +210,22 @@ async def _ask_leader(
         topics=[ListOffsetsTopic(name=name, partitions=parts) for name, parts in topics.items()],
         timeout_ms=30_000,
     )
-    try:
-        response: ListOffsetsResponse = await client.ask_node(
-            leader, request, timeout_ms=min(timeout_ms, ATTEMPT_TIMEOUT_MS), purpose="offsets"
-        )
-    except ChannelError:
-        await client.cluster.refresh(topics)
-        raise
-    failure: KafkaError | None = None
+    response: ListOffsetsResponse = await client.ask_node(
+        leader, request, timeout_ms=min(timeout_ms, ATTEMPT_TIMEOUT_MS), purpose="offsets"
+    )
+    refused: dict[TopicPartition, ErrorCode] = {}
     for topic in response.topics:
         for partition in topic.partitions:
             tp = TopicPartition(topic.name, partition.partition_index)
             if partition.error_code:
-                failure = KafkaError(code_of(partition.error_code), f"{tp} at broker {leader}")
+                refused[tp] = code_of(partition.error_code)
                 if partition.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH:
                     client.cluster.doubt_epoch(tp)
             else:
                 found[tp] = OffsetAndTimestamp(
                     partition.offset, partition.timestamp, partition.leader_epoch
                 )
-    if failure is not None:
-        await client.cluster.refresh(topics)
-        raise failure
+    return refused
 
 
 async def commit(

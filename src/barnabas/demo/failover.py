@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from barnabas.client.network.connection import ChannelError
-from barnabas.pipeline.broker_connection import BlockingConnection
-from barnabas.pipeline.cluster_client import ClusterClient, Patience
+from barnabas.pipeline.cluster_client import ClusterClient
+from barnabas.pipeline.patience import Patience
 from barnabas.security.client_security import OPEN, ClientSecurity
 from barnabas.types import METADATA_TOPIC, Endpoint
 from barnabas.wire.errors import ErrorCode
@@ -53,18 +53,15 @@ def leads_the_quorum(controller: Endpoint, security: ClientSecurity = OPEN) -> b
     request = DescribeQuorumRequest(
         topics=[TopicData(topic_name=METADATA_TOPIC, partitions=[PartitionData()])]
     )
+    node = ClusterClient([controller], "barnabas-demo", security=security)
     try:
-        connection = BlockingConnection(
-            controller, "barnabas-demo", timeout_ms=REQUEST_TIMEOUT_MS, security=security
+        response = node.call(
+            controller, request, DescribeQuorumResponse, timeout_ms=REQUEST_TIMEOUT_MS
         )
     except ChannelError:
-        return False  # it does not listen yet
-    try:
-        response = connection.call(request, DescribeQuorumResponse, timeout_ms=REQUEST_TIMEOUT_MS)
-    except ChannelError:
-        return False
+        return False  # it may not listen yet
     finally:
-        connection.close()
+        node.close()
     answers = [partition for topic in response.topics for partition in topic.partitions]
     return any(answer.error_code == ErrorCode.NONE for answer in answers)
 

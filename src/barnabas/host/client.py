@@ -37,6 +37,7 @@ from barnabas.client.producers.producer import Producer, ProducerSettings
 from barnabas.client.records import ConsumerRecord, Delivery, ProducerRecord
 from barnabas.host.loop import new_loop
 from barnabas.host.ports import HostPorts
+from barnabas.host.programs.blocking_ports import wait_for
 from barnabas.host.secrets.config_files import security_of
 from barnabas.host.structured_log import StructuredLog
 from barnabas.security.client_security import OPEN, ClientSecurity
@@ -123,15 +124,11 @@ class Connected:
 
     def wait(self, outcome: TaskOutcome[T]) -> T:
         """Run until `outcome` is filled. Returns its value or raises its exception."""
-        if not outcome.done:
-            outcome.when_done(lambda _: self._loop.stop())
-            slow = self._loop.call_later(SLOW_S, self._tell_slow)
-            try:
-                while not outcome.done:
-                    self._loop.run_forever()
-            finally:
-                slow.cancel()
-        return outcome.result()
+        slow = self._loop.call_later(SLOW_S, self._tell_slow)
+        try:
+            return wait_for(self._loop, outcome)
+        finally:
+            slow.cancel()
 
     def _tell_slow(self) -> None:
         trying = self.client.trying

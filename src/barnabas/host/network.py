@@ -15,11 +15,10 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from barnabas import limits
-from barnabas.host.background import HostBackground
 from barnabas.host.connection import HostConnection, Traffic
 from barnabas.host.garbage_collector import return_free_memory
 from barnabas.host.loop import Loop, Timer
-from barnabas.ports import ConnectionGate, ConnectionRefusal, Receiver
+from barnabas.ports import Background, ConnectionGate, ConnectionRefusal, Receiver
 from barnabas.types import Endpoint
 
 ACCEPTS_PER_TURN = 64
@@ -59,7 +58,7 @@ class HostNetwork:
     def __init__(
         self,
         loop: Loop,
-        background: HostBackground,
+        background: Background,
         log: Log,
         options: SocketOptions = SocketOptions(),  # noqa: B008 - it does not change
     ) -> None:
@@ -181,8 +180,15 @@ class HostNetwork:
         on_end: Callable[[], None] | None = None,
     ) -> None:
         """Start a stream on a connected socket."""
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        try:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        except OSError as error:  # a peer that has ended it already: it takes no option any more
+            sock.close()
+            if on_end is not None:
+                on_end()
+            self.loop.call_soon(receiver.on_closed, error)
+            return
 
         def forget(connection: HostConnection) -> None:
             self._connections.pop(connection, None)

@@ -6,54 +6,23 @@ Random generators, one per concern, are derived from a seed that the machine giv
 from __future__ import annotations
 
 import os
-import random
 import resource
-import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
 from barnabas import limits
 from barnabas.host.background import HostBackground
 from barnabas.host.disk import HostDisk
 from barnabas.host.helper import HelperProcess
-from barnabas.host.loop import Loop, Timer
+from barnabas.host.loop import Loop
 from barnabas.host.network import AS_THE_SYSTEM_SAYS, HostNetwork, SocketOptions
+from barnabas.host.programs.program_ports import ProgramPorts
 from barnabas.host.structured_log import StructuredLog
-from barnabas.ports import Rng
 
 if TYPE_CHECKING:
     from barnabas.config.node import NodeConfig
-    from barnabas.host.tls_contexts import HostSecrets
-    from barnabas.host.web import HostWeb
 
 HALT_STATUS = 70
 """Exit status of a node that can no longer trust its own state."""
-
-
-class HostClock:
-    """``ports.Clock``, with the monotonic clock of the loop."""
-
-    def now_ms(self) -> float:
-        return time.monotonic() * 1000
-
-    def wall_ms(self) -> int:
-        return time.time_ns() // 1_000_000
-
-
-class HostWakeups:
-    """``ports.Wakeups`` over the loop."""
-
-    def __init__(self, loop: Loop) -> None:
-        self._loop = loop
-
-    def call_soon(self, callback: Callable[[], None]) -> None:
-        self._loop.call_soon(callback)
-
-    def callback_began_ms(self) -> float:
-        return self._loop.callback_began * 1000
-
-    def call_at(self, when_ms: float, callback: Callable[[], None]) -> Timer:
-        return self._loop.call_at(when_ms / 1000, callback)
 
 
 def connections_that_fit() -> int:
@@ -92,7 +61,7 @@ def _if_set(config: NodeConfig, key: str) -> int:
     return AS_THE_SYSTEM_SAYS if config.text(key) is None else config.int_value(key)
 
 
-class HostPorts:
+class HostPorts(ProgramPorts):
     """``ports.Ports`` of one node. `config` has the socket limits; without it there are none."""
 
     def __init__(
@@ -101,44 +70,18 @@ class HostPorts:
         journal: StructuredLog,
         config: NodeConfig | None = None,
     ) -> None:
+        super().__init__(loop)
         files = open_files_that_fit()
         self.bounds = limits.NodeBounds(logs=limits.LogBounds(open_files_max=files))
-        self.clock = HostClock()
         self.disk = HostDisk()
         self.background = HostBackground(loop)
         self._resolver_background = HostBackground(loop)
         """Looks up host names on its own threads: a name server that does not answer delays no sync."""
-        self.wakeups = HostWakeups(loop)
         self.helper = HelperProcess()
         self.journal = journal
         self.times = loop.times
-        self._secrets: HostSecrets | None = None
-        self._web: HostWeb | None = None
-        self.loop = loop
-        self._seed = os.urandom(16).hex()
         options = SocketOptions() if config is None else socket_options(config)
         self.network = HostNetwork(loop, self._resolver_background, self.log, options)
-
-    @property
-    def secrets(self) -> HostSecrets:
-        """Created on first use, since TLS takes 10 ms to import."""
-        if self._secrets is None:
-            from barnabas.host.tls_contexts import HostSecrets
-
-            self._secrets = HostSecrets(self.log)
-        return self._secrets
-
-    @property
-    def web(self) -> HostWeb:
-        """Created on first use, when an identity provider is asked."""
-        if self._web is None:
-            from barnabas.host.web import HostWeb
-
-            self._web = HostWeb(self.secrets.client_context)
-        return self._web
-
-    def rng(self, concern: str) -> Rng:
-        return random.Random(f"{self._seed}/{concern}")
 
     def log(self, level: str, event: str, **fields: object) -> None:
         self.journal.write(level, event, fields)

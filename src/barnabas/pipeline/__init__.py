@@ -5,7 +5,7 @@
 Arrow. Writing: :mod:`sink` is the protocol of tasks and driver, :mod:`batch_encoder` makes batches,
 :mod:`commit_log` and :mod:`stores` remember, :mod:`admission` compares what a query asks for with the
 commit log (with :mod:`checkpoint`), :mod:`publisher` sends, :mod:`recut` makes smaller batches of what a
-topic refused. :mod:`cluster_client` and :mod:`broker_connection` reach the brokers. :mod:`each_batch` and
+topic refused. :mod:`cluster_client` reaches the brokers by :mod:`barnabas.client`. :mod:`each_batch` and
 :mod:`warm_up` are for users.
 
 Importing this package, before a session starts, lets Spark find the format in an environment that is not

@@ -1,37 +1,44 @@
 """A cluster that speaks Kafka's protocol, for a pipeline: blocking calls that are retried.
 
-Owns the connections and the known leaders. An error that a new leader, a restarted node or time can
-cure is retried for `patience_ms`. Every other one is raised at once, as :class:`KafkaError` or a
-:class:`PipelineError`.
+Owns one :class:`barnabas.client.client.Client`, which has the connections, the metadata and the
+coordinators, and runs its loop while a caller waits. An error that a new leader, a restarted node or time can
+cure is retried for `patience_ms`; then it is a :class:`ClusterUnreachableError`. Every other one is raised at
+once, as :class:`KafkaError`, `ChannelError` or a :class:`PipelineError`.
 
 One object per process and bootstrap (``ClusterClient.shared``): Spark keeps Python workers, so
-connections serve many tasks. Not for use by several threads. Works against any broker that
-speaks Kafka's protocol.
+connections serve many tasks. Several threads take turns. Works against any broker that speaks Kafka's
+protocol.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
+import os
+import socket
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
+from barnabas.client.client import FINAL, Client, raise_worst
+from barnabas.client.network.cluster_metadata import TopicMetadata
 from barnabas.client.network.connection import SOFTWARE_NAME, SOFTWARE_VERSION, ChannelError
-from barnabas.pipeline.broker_connection import BlockingConnection, now_ms
-from barnabas.pipeline.errors import ClusterUnreachableError, UnknownPartitionError
-from barnabas.pipeline.offsets import READ_UNCOMMITTED
-from barnabas.types import ZERO_UUID, Endpoint, TopicPartition, Uuid
-from barnabas.wire.errors import RETRIABLE, ErrorCode, KafkaError, code_of
-from barnabas.wire.messages import (
-    init_producer_id_request,
-    init_producer_id_response,
-    list_offsets_request,
-    list_offsets_response,
-    metadata_request,
-    metadata_response,
+from barnabas.client.network.tasks import TaskOutcome
+from barnabas.client.offsets import OffsetAndTimestamp, existing_offsets
+from barnabas.client.producers.identity import new_identity
+from barnabas.host.programs.blocking_ports import BlockingPorts, wait_for
+from barnabas.pipeline.errors import (
+    ClusterUnreachableError,
+    OptionError,
+    UnknownPartitionError,
 )
+from barnabas.pipeline.offsets import READ_COMMITTED, READ_UNCOMMITTED
+from barnabas.pipeline.patience import Patience, gave_up
+from barnabas.types import ZERO_UUID, Endpoint, TopicPartition
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.errors import RETRIABLE, ErrorCode, KafkaError, code_of
 from barnabas.wire.messages.api_versions_request import ApiVersionsRequest
 from barnabas.wire.messages.api_versions_response import ApiVersionsResponse
+from barnabas.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from barnabas.wire.messages.metadata_response import MetadataResponse
 from barnabas.wire.schema import Message
 
 if TYPE_CHECKING:
@@ -40,12 +47,9 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
 
-BACKOFF_MS_MIN = 20.0
-BACKOFF_MS_MAX = 500.0
+NEWEST: dict[int, int] = {ApiKey.INIT_PRODUCER_ID: 6}
+"""Versions that Kafka calls unstable and that are spoken here: that of two-phase commit (KIP-939)."""
 CREATION_MS = 15_000.0
-CONNECT_MS_MAX = 10_000.0
-TRY_MS_MIN = 1_000.0
-"""The least time of a request, however little is left of a patience."""
 SETTLED_MS = 3_000.0
 """How long a request is repeated whose answer says that records are gone. The broker's log may lag, or it
 may not know yet that it is no longer the leader."""
@@ -59,59 +63,6 @@ class PartitionLeader(NamedTuple):
 
     endpoint: Endpoint
     epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class TopicPartitions:
-    """One topic in the last metadata; `leaders` lacks partitions without a leader."""
-
-    name: str
-    topic_id: Uuid
-    partitions: tuple[int, ...]
-    leaders: Mapping[int, PartitionLeader]
-    is_internal: bool = False
-    """Kafka's own, such as ``__consumer_offsets``: no pattern matches it."""
-
-
-class OffsetAt(NamedTuple):
-    """Answer to "which offset is at this time": -1 where there is none at or after it."""
-
-    offset: int
-    timestamp_ms: int
-
-
-@dataclass(slots=True)
-class Patience:
-    """How long to keep trying, and how long to wait before the next try."""
-
-    limit_ms: float
-    began_ms: float = field(default_factory=now_ms)
-    backoff_ms: float = BACKOFF_MS_MIN
-    last_error: str = "no answer"
-
-    @property
-    def left_ms(self) -> float:
-        return self.limit_ms - (now_ms() - self.began_ms)
-
-    def share_ms(self, tries: int, most_ms: float) -> float:
-        """The time-out of the next of so many tries, which are to be over within what is left: a broker that
-        does not answer is not to take the others' time."""
-        return min(most_ms, max(self.left_ms / tries, TRY_MS_MIN))
-
-    def wait(self, error: object) -> None:
-        """Back off. Raises `ClusterUnreachableError` when the time is over."""
-        self.last_error = str(error)
-        left_ms = self.left_ms
-        if left_ms <= 0:
-            raise ClusterUnreachableError(
-                f"gave up after {self.limit_ms / 1000:.0f} s: {self.last_error}"
-            )
-        time.sleep(min(self.backoff_ms, left_ms) / 1000)
-        self.backoff_ms = min(self.backoff_ms * 2, BACKOFF_MS_MAX)
-
-    def renew(self) -> None:
-        """The operation made progress: restart its time limit and its backoff."""
-        self.began_ms, self.backoff_ms = now_ms(), BACKOFF_MS_MIN
 
 
 class ClusterClient:
@@ -135,10 +86,10 @@ class ClusterClient:
         self.client_id = client_id
         self.request_timeout_ms = request_timeout_ms
         self.patience_ms = patience_ms
-        self._brokers: dict[int, Endpoint] = {}
-        self._connections: dict[Endpoint, BlockingConnection] = {}
-        self._topics: dict[str, TopicPartitions] = {}
-        self._turn = 0
+        self._lock = Lock()
+        """Held by the thread that runs the loop or begins a request."""
+        self._ports: BlockingPorts | None = None
+        self._client: Client | None = None
 
     @classmethod
     def shared(
@@ -160,28 +111,117 @@ class ClusterClient:
         return cluster
 
     def __repr__(self) -> str:
-        where = ",".join(map(str, self.bootstrap))
-        return f"ClusterClient({where} brokers={sorted(self._brokers)})"
+        return f"ClusterClient({self._where()})"
+
+    def _where(self) -> str:
+        return ",".join(map(str, self.bootstrap))
+
+    # -- the client and its loop -----------------------------------------------------------------
+
+    @property
+    def client(self) -> Client:
+        """The client, from its first use until `close`. Raises `OptionError` where its certificates cannot be
+        read: no try cures that."""
+        if self._client is None:
+            from barnabas.security.client_security import OPEN
+
+            ports = BlockingPorts()
+            security = self.security or OPEN
+            if security.tls is not None:
+                try:
+                    ports.secrets.check_tls(security.tls, is_server=False)
+                except (OSError, ValueError) as error:
+                    ports.close()
+                    text = f"on host {socket.gethostname()}: kafka.{error}"
+                    raise OptionError(text) from error
+            self._ports = ports
+            self._client = Client(
+                ports,
+                self.bootstrap,
+                self.client_id,
+                newest=NEWEST,
+                security=security,
+                by_purpose=False,
+            )
+        return self._client
 
     def close(self) -> None:
-        for connection in self._connections.values():
-            connection.close()
-        self._connections.clear()
+        """End all connections, and forget the metadata. The next use opens them again."""
+        with self._lock:
+            client, self._client = self._client, None
+            ports, self._ports = self._ports, None
+            if client is not None and ports is not None:
+                client.close()
+                ports.close()
 
-    # -- connections -----------------------------------------------------------------------------
+    def run(self, begin: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
+        """Run a coroutine of the client to its end. Returns its value or raises its exception."""
+        with self._lock:
+            client = self.client
+            assert self._ports is not None
+            task = client.tasks.start(begin(client), lambda _: None)
+            return wait_for(self._ports.loop, task)
 
-    def connection(
-        self, endpoint: Endpoint, *, timeout_ms: float | None = None
-    ) -> BlockingConnection:
-        """The open connection to `endpoint`, which is opened within `timeout_ms`. Raises `ChannelError`."""
-        found = self._connections.get(endpoint)
-        if found is None or found.is_over:
-            timeout_ms = min(timeout_ms or self.request_timeout_ms, CONNECT_MS_MAX)
-            found = BlockingConnection(
-                endpoint, self.client_id, timeout_ms=timeout_ms, security=self.security
+    def submit(
+        self,
+        endpoint: Endpoint,
+        request: Message,
+        *,
+        timeout_ms: float,
+        at_most: int | None = None,
+    ) -> TaskOutcome[Any]:
+        """Send `request`, in the highest version both sides speak that is not above `at_most`; `wait`
+        gives its answer. What is not sent yet when this returns leaves while something is waited for."""
+        outcome: TaskOutcome[Any] = TaskOutcome()
+        with self._lock:
+            self.client.channels.send(
+                endpoint, request, outcome.complete, timeout_ms=timeout_ms, at_most=at_most
             )
-            self._connections[endpoint] = found
-        return found
+        return outcome
+
+    def wait(self, outcome: TaskOutcome[T]) -> T:
+        """The response to a submitted request. Raises `ChannelError`."""
+        if outcome.done:
+            return outcome.result()
+        with self._lock:
+            assert self._ports is not None
+            return wait_for(self._ports.loop, outcome)
+
+    def call(
+        self,
+        endpoint: Endpoint,
+        request: Message,
+        response: type[M],
+        *,
+        timeout_ms: float | None = None,
+        at_most: int | None = None,
+    ) -> M:
+        """Ask one broker and wait. Raises `ChannelError`."""
+        timeout_ms = self.request_timeout_ms if timeout_ms is None else timeout_ms
+        result = self.wait(self.submit(endpoint, request, timeout_ms=timeout_ms, at_most=at_most))
+        assert isinstance(result, response)
+        return result
+
+    def patiently(
+        self,
+        limit_ms: float,
+        what: str,
+        begin: Callable[[Client], Coroutine[Any, Any, T]],
+    ) -> T:
+        """Run a coroutine that retries for `limit_ms` by itself. Where that is in vain, `what` begins the
+        sentence that says so."""
+        try:
+            return self.run(begin)
+        except ChannelError as error:
+            if error.kind in FINAL:
+                raise
+            raise gave_up(limit_ms, f"{what} ({error})") from error
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+            raise gave_up(limit_ms, f"{what} ({error})") from error
+
+    # -- any broker, and coordinators ------------------------------------------------------------
 
     def call_any(
         self,
@@ -189,32 +229,55 @@ class ClusterClient:
         response: type[M],
         *,
         at_most: int | None = None,
-        patience: Patience | None = None,
+        check: Callable[[M], None] = lambda answer: None,
     ) -> M:
-        """Ask any broker, trying one after the other, in no version above `at_most`, as long as `patience`
-        has it."""
-        patience = patience or Patience(self.patience_ms)
-        while True:
-            known = [self._brokers[broker] for broker in sorted(self._brokers)]
-            candidates = list(dict.fromkeys([*known, *self.bootstrap]))
-            error: ChannelError | None = None
-            for step in range(len(candidates)):
-                endpoint = candidates[(self._turn + step) % len(candidates)]
-                left = len(candidates) - step
-                timeout_ms = patience.share_ms(left, self.request_timeout_ms)
-                try:
-                    answer = self.connection(endpoint, timeout_ms=timeout_ms).call(
-                        request, response, timeout_ms=timeout_ms, at_most=at_most
-                    )
-                except ChannelError as failure:
-                    if failure.kind in ("unsupported", "authentication"):
-                        raise
-                    error = failure
-                    continue
-                self._turn = (self._turn + step) % len(candidates)
-                return answer
-            where = ",".join(map(str, self.bootstrap))
-            patience.wait(f"no broker of {where} answers ({error})")
+        """Ask any broker, trying one after the other, in no version above `at_most`, until one answers and
+        `check` raises no retriable error."""
+        result = self.patiently(
+            self.patience_ms,
+            f"no broker of {self._where()} answers",
+            lambda client: client.ask_any(
+                lambda: request,
+                check,
+                timeout_ms=self.patience_ms,
+                attempt_timeout_ms=self.request_timeout_ms,
+                at_most=at_most,
+                in_shares=True,
+            ),
+        )
+        assert isinstance(result, response)
+        return result
+
+    def ask_coordinator(
+        self,
+        kind: int,
+        key: str,
+        request: Message,
+        response: type[M],
+        codes_of: Callable[[M], Iterable[int]],
+        *,
+        at_most: int | None = None,
+        patience_ms: float | None = None,
+    ) -> M:
+        """Ask the coordinator of `key`, a group or a transactional id, until it has done it. Raises
+        `KafkaError` for what no waiting heals, `ChannelError` of kind unsupported,
+        `ClusterUnreachableError`."""
+        limit_ms = self.patience_ms if patience_ms is None else patience_ms
+        result = self.patiently(
+            limit_ms,
+            f"coordinator of {key}",
+            lambda client: client.ask_coordinator(
+                kind,
+                key,
+                lambda: request,
+                lambda answer: raise_worst(codes_of(answer), key),
+                timeout_ms=limit_ms,
+                attempt_timeout_ms=min(self.request_timeout_ms, limit_ms),
+                at_most=at_most,
+            ),
+        )
+        assert isinstance(result, response)
+        return result
 
     def serves(self, api_key: int) -> bool:
         """Whether brokers serve an API, as one of them says. Raises `KafkaError`."""
@@ -226,68 +289,56 @@ class ClusterClient:
             raise KafkaError(code_of(answer.error_code), "the APIs of a broker")
         return any(served.api_key == api_key for served in answer.api_keys)
 
+    def init_producer_id(self) -> tuple[int, int]:
+        """A fresh (producer id, producer epoch) for idempotent writes."""
+        return self.patiently(
+            self.patience_ms,
+            "no producer id",
+            lambda client: new_identity(client, timeout_ms=self.patience_ms),
+        )
+
     # -- metadata --------------------------------------------------------------------------------
 
     def topics(
-        self,
-        names: Iterable[str] | None = None,
-        *,
-        create: bool = False,
-        patience: Patience | None = None,
-    ) -> dict[str, TopicPartitions]:
+        self, names: Iterable[str] | None = None, *, create: bool = False
+    ) -> dict[str, TopicMetadata]:
         """Topics as they are now; None means all. Unknown names are left out of the answer.
 
         `create` lets brokers create them that are configured to.
         """
         wanted = None if names is None else sorted(set(names))
-        request = metadata_request.MetadataRequest(
+        request = MetadataRequest(
             topics=None
             if wanted is None
-            else [
-                metadata_request.MetadataRequestTopic(topic_id=ZERO_UUID, name=name)
-                for name in wanted
-            ],
+            else [MetadataRequestTopic(topic_id=ZERO_UUID, name=name) for name in wanted],
             allow_auto_topic_creation=create,
         )
-        response = self.call_any(request, metadata_response.MetadataResponse, patience=patience)
-        brokers = {
-            broker.node_id: Endpoint(broker.host, broker.port) for broker in response.brokers
-        }
-        if brokers:
-            self._brokers = brokers
-        found: dict[str, TopicPartitions] = {}
+        response = self.call_any(request, MetadataResponse, check=self._check_metadata)
+        cluster = self.client.cluster
+        for name in wanted or ():
+            cluster.forget(name)
+        cluster.learn(response)
+        found: dict[str, TopicMetadata] = {}
         for topic in response.topics:
             assert topic.name is not None
             if topic.error_code in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE):
                 if topic.partitions:
-                    found[topic.name] = self._topic_of(topic, brokers)
+                    found[topic.name] = cluster.topics[topic.name]
             elif topic.error_code not in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, *TRANSIENT):
                 raise KafkaError(code_of(topic.error_code), f"topic {topic.name!r}")
-        self._topics.update(found)
-        for name in wanted or ():
-            if name not in found:
-                self._topics.pop(name, None)
         return found
 
-    @staticmethod
-    def _topic_of(
-        topic: metadata_response.MetadataResponseTopic, brokers: Mapping[int, Endpoint]
-    ) -> TopicPartitions:
-        leaders = {
-            partition.partition_index: PartitionLeader(
-                brokers[partition.leader_id], partition.leader_epoch
-            )
-            for partition in topic.partitions
-            if partition.leader_id in brokers
-        }
-        indexes = tuple(sorted(partition.partition_index for partition in topic.partitions))
-        return TopicPartitions(
-            topic.name or "", topic.topic_id, indexes, leaders, topic.is_internal
-        )
+    def _check_metadata(self, response: MetadataResponse) -> None:
+        if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+            self.client.cluster.brokers = {}
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "a broker wants to be asked no more")
 
-    def topic(self, name: str, *, create: bool = False) -> TopicPartitions | None:
+    def topic(self, name: str, *, create: bool = False) -> TopicMetadata | None:
         """One topic, from the cache if it is there."""
-        return self._topics.get(name) or self.topics([name], create=create).get(name)
+        known = self.client.cluster.topics.get(name)
+        if known is not None and known.partitions:
+            return known
+        return self.topics([name], create=create).get(name)
 
     def partition_count(self, name: str) -> int:
         """How many partitions a topic to write to has now; brokers may create it, which takes them a
@@ -302,150 +353,55 @@ class ClusterClient:
     def leader(self, partition: TopicPartition) -> PartitionLeader | None:
         """Who leads `partition` as far as this object knows; asks where it does not know."""
         topic = self.topic(partition.topic)
-        return None if topic is None else topic.leaders.get(partition.partition)
+        view = None if topic is None else topic.partitions.get(partition.partition)
+        endpoint = None if view is None else self.broker(view.leader)
+        if view is None or endpoint is None:
+            return None
+        return PartitionLeader(endpoint, view.leader_epoch)
 
     def broker(self, node_id: int) -> Endpoint | None:
         """The address of a broker, by the last metadata."""
-        return self._brokers.get(node_id)
+        return self.client.cluster.brokers.get(node_id)
 
     def brokers(self) -> list[Endpoint]:
         """The endpoints of all brokers of the last metadata."""
-        return [self._brokers[broker] for broker in sorted(self._brokers)]
+        brokers = self.client.cluster.brokers
+        return [brokers[node] for node in sorted(brokers)]
 
     def ask_another(self) -> None:
         """Send the next `call_any` to another broker than the last."""
-        self._turn += 1
+        cluster = self.client.cluster
+        cluster.avoid(cluster.candidates()[0])
 
     def forget(self, topic: str) -> None:
         """Drop `topic` from the cache: its metadata has proved wrong."""
-        self._topics.pop(topic, None)
+        self.client.cluster.forget(topic)
 
     # -- offsets ---------------------------------------------------------------------------------
 
     def list_offsets(
         self, at: Mapping[TopicPartition, int], *, isolation: int = READ_UNCOMMITTED
-    ) -> dict[TopicPartition, OffsetAt]:
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Offset by partition at a timestamp in ms, `EARLIEST` or `LATEST`.
 
         Partitions that do not exist are left out of the answer.
         """
-        found: dict[TopicPartition, OffsetAt] = {}
-        left = dict(at)
-        patience = Patience(self.patience_ms)
-        # Some brokers' metadata lag behind a topic's deletion: only a second "unknown" is believed.
-        unknown: dict[TopicPartition, int] = {}
-        while left:
-            error: object = "some partitions have no leader"
-            by_leader = self._by_leader(left, unknown, patience)
-            for step, (endpoint, partitions) in enumerate(by_leader.items()):
-                timeout_ms = patience.share_ms(len(by_leader) - step, self.request_timeout_ms)
-                try:
-                    error = self._ask_offsets(
-                        endpoint, partitions, isolation, found, unknown, timeout_ms
-                    )
-                except ChannelError as failure:
-                    if failure.kind == "unsupported":
-                        raise
-                    error = failure
-            gone = {partition for partition, times in unknown.items() if times > 1}
-            left = {
-                partition: when
-                for partition, when in left.items()
-                if partition not in found and partition not in gone
-            }
-            for partition in left:
-                self.forget(partition.topic)
-            if left:
-                patience.wait(f"offsets of {next(iter(left))}: {error}")
-        return found
-
-    def _by_leader(
-        self,
-        wanted: Mapping[TopicPartition, int],
-        unknown: dict[TopicPartition, int],
-        patience: Patience,
-    ) -> dict[Endpoint, dict[TopicPartition, int]]:
-        missing = sorted({partition.topic for partition in wanted} - self._topics.keys())
-        if missing:
-            self.topics(missing, patience=patience)
-        groups: dict[Endpoint, dict[TopicPartition, int]] = {}
-        for partition, when in wanted.items():
-            topic = self._topics.get(partition.topic)
-            if topic is None or partition.partition not in topic.partitions:
-                unknown[partition] = unknown.get(partition, 0) + 1
-            elif partition.partition in topic.leaders:
-                groups.setdefault(topic.leaders[partition.partition].endpoint, {})[partition] = when
-        return groups
-
-    def _ask_offsets(
-        self,
-        endpoint: Endpoint,
-        partitions: Mapping[TopicPartition, int],
-        isolation: int,
-        found: dict[TopicPartition, OffsetAt],
-        unknown: dict[TopicPartition, int],
-        timeout_ms: float,
-    ) -> str:
-        by_topic: dict[str, list[list_offsets_request.ListOffsetsPartition]] = {}
-        for partition, when in partitions.items():
-            by_topic.setdefault(partition.topic, []).append(
-                list_offsets_request.ListOffsetsPartition(
-                    partition_index=partition.partition, current_leader_epoch=-1, timestamp=when
-                )
-            )
-        request = list_offsets_request.ListOffsetsRequest(
-            replica_id=-1,
-            isolation_level=isolation,
-            topics=[
-                list_offsets_request.ListOffsetsTopic(name=name, partitions=indexes)
-                for name, indexes in by_topic.items()
-            ],
-            timeout_ms=int(timeout_ms),
-        )
-        response = self.connection(endpoint, timeout_ms=timeout_ms).call(
-            request, list_offsets_response.ListOffsetsResponse, timeout_ms=timeout_ms
-        )
-        transient = ""
-        for topic in response.topics:
-            for answer in topic.partitions:
-                partition = TopicPartition(topic.name, answer.partition_index)
-                code = code_of(answer.error_code)
-                if code == ErrorCode.NONE:
-                    found[partition] = OffsetAt(answer.offset, answer.timestamp)
-                elif code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    unknown[partition] = unknown.get(partition, 0) + 1
-                elif code in TRANSIENT:
-                    transient = code.name
-                else:
-                    raise KafkaError(code, f"offsets of {partition}")
-        return transient
-
-    # -- producers -------------------------------------------------------------------------------
-
-    def init_producer_id(self) -> tuple[int, int]:
-        """A fresh (producer id, producer epoch) for idempotent writes."""
-        request = init_producer_id_request.InitProducerIdRequest(
-            transactional_id=None, transaction_timeout_ms=0
+        if not at:
+            return {}
+        return self.patiently(
+            self.patience_ms,
+            f"offsets of {next(iter(at))}",
+            lambda client: existing_offsets(
+                client,
+                at,
+                read_committed=isolation == READ_COMMITTED,
+                timeout_ms=self.patience_ms,
+                attempt_timeout_ms=self.request_timeout_ms,
+            ),
         )
 
-        def ask() -> tuple[int, int]:
-            response = self.call_any(request, init_producer_id_response.InitProducerIdResponse)
-            if response.error_code != ErrorCode.NONE:
-                raise KafkaError(code_of(response.error_code), "no producer id")
-            return response.producer_id, response.producer_epoch
 
-        return self.retrying(ask)
-
-    def retrying(self, action: Callable[[], T]) -> T:
-        """Do `action`, again while it raises a transient `KafkaError`."""
-        patience = Patience(self.patience_ms)
-        while True:
-            try:
-                return action()
-            except KafkaError as error:
-                if error.code not in TRANSIENT:
-                    raise
-                patience.wait(error)
+os.register_at_fork(after_in_child=ClusterClient._shared.clear)
 
 
 def offsets_of_all(

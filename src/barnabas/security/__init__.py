@@ -4,6 +4,8 @@
 `client_security` put them together from a configuration. Certificates are read, and contexts made, by
 `host`; random numbers come from there as well (`ports.Secrets`). `acl_index` keeps access control entries,
 `authorizer` decides by them, and the modules `*_access` say what each API asks for.
+
+The errors by which two sides do not agree are here, so that a client without TLS and SASL loads neither.
 """
 
 from __future__ import annotations

@@ -196,9 +196,9 @@ def test_a_producer_has_another_epoch_when_the_level_rises_to_2() -> None:
     world.write(producer, "t", b"aborted")
     world.run(producer._producer.flush())
     world.level(2)
-    before = producer._epoch
+    before = producer._identity.producer_epoch
     world.run(producer.abort())
-    assert producer._epoch > before
+    assert producer._identity.producer_epoch > before
     producer.begin()
     world.write(producer, "t", b"committed")
     world.run(producer.commit())

@@ -243,6 +243,24 @@ def test_the_end_closes_what_is_being_opened_too(world: World) -> None:
     assert not client.is_connected
 
 
+def test_a_socket_that_takes_no_option_has_ended(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its peer has ended it between two looks: both sides hear of it, and no descriptor is left."""
+    server, client = Recorder(), Recorder()
+    listener = world.network.listen(LOOPBACK, lambda: server)
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(socket.socket, "setsockopt", refuse)
+    world.network.connect(listener.endpoint, client)
+    world.until(lambda: bool(client.ends) and bool(server.ends))
+    assert isinstance(client.ends[0], OSError)
+    assert not client.is_connected and not server.is_connected
+    assert len(world.network) == 0 and not world.faults
+
+
 def test_a_name_is_resolved_and_its_addresses_are_tried_in_turn(world: World) -> None:
     server, client = Recorder(), Recorder()
     listener = world.network.listen(LOOPBACK, lambda: server)

@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from barnabas.client.network.cluster_metadata import PartitionMetadata, TopicMetadata
 from barnabas.client.network.connection import ChannelError
-from barnabas.pipeline.cluster_client import (
-    OffsetAt,
-    PartitionLeader,
-    TopicPartitions,
-)
+from barnabas.client.offsets import OffsetAndTimestamp
+from barnabas.pipeline.cluster_client import PartitionLeader
 from barnabas.pipeline.offsets import EARLIEST
 from barnabas.record.batch import HEADER_SIZE, BatchHeader, iterate
 from barnabas.types import Endpoint, TopicPartition, Uuid
@@ -75,17 +73,17 @@ class FakeCluster:
 
     # -- what barnabas.pipeline.cluster_client.ClusterClient offers --------------------------------
 
-    def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicPartitions]:
+    def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicMetadata]:
         known = {each.topic for each in self.logs}
         wanted = known if names is None else known & set(names)
         found = {}
         for name in sorted(wanted):
             indexes = tuple(each.partition for each in self.logs if each.topic == name)
-            leaders = dict.fromkeys(indexes, PartitionLeader(BROKER, 1))
-            found[name] = TopicPartitions(name, self.topic_id, indexes, leaders)
+            partitions = {index: PartitionMetadata(1, 1) for index in indexes}
+            found[name] = TopicMetadata(name, self.topic_id, partitions)
         return found
 
-    def topic(self, name: str, *, create: bool = False) -> TopicPartitions | None:
+    def topic(self, name: str, *, create: bool = False) -> TopicMetadata | None:
         return self.topics([name]).get(name)
 
     def partition_count(self, name: str) -> int:
@@ -106,19 +104,18 @@ class FakeCluster:
 
     def list_offsets(
         self, at: Mapping[TopicPartition, int], *, isolation: int = 0
-    ) -> dict[TopicPartition, OffsetAt]:
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
         return {
-            each: OffsetAt(self.begins.get(each, 0) if when == EARLIEST else self.ends[each], -1)
+            each: OffsetAndTimestamp(
+                self.begins.get(each, 0) if when == EARLIEST else self.ends[each], -1
+            )
             for each, when in at.items()
             if each in self.logs
         }
 
-    def connection(self, endpoint: Endpoint, *, timeout_ms: float | None = None) -> FakeCluster:
-        return self
-
-    # -- what a connection offers ----------------------------------------------------------------
-
-    def submit(self, request: Any, *, timeout_ms: float, at_most: int | None = None) -> Any:
+    def submit(
+        self, endpoint: Endpoint, request: Any, *, timeout_ms: float, at_most: int | None = None
+    ) -> Any:
         if isinstance(request, FetchRequest):
             return self._fetch(request)
         assert isinstance(request, ProduceRequest)

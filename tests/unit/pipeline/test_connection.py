@@ -1,61 +1,46 @@
-"""A connection of a program that waits: what goes wrong in its socket is a `ChannelError`."""
+"""A pipeline's connections: what goes wrong in a socket is a `ChannelError`, and silence has an end."""
 
 from __future__ import annotations
 
 import errno
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from barnabas.client.network.cluster_metadata import PartitionMetadata, TopicMetadata
 from barnabas.client.network.connection import ChannelError
-from barnabas.pipeline import cluster_client
-from barnabas.pipeline.broker_connection import BlockingConnection, now_ms
-from barnabas.pipeline.cluster_client import ClusterClient, TopicPartitions
+from barnabas.pipeline.cluster_client import ClusterClient
 from barnabas.pipeline.errors import ClusterUnreachableError, OptionError
 from barnabas.pipeline.options import cluster_options
-from barnabas.types import Endpoint, Uuid
+from barnabas.pipeline.patience import now_ms
+from barnabas.types import Endpoint
 from barnabas.wire.messages.metadata_request import MetadataRequest
+from barnabas.wire.messages.metadata_response import MetadataResponse
 
 HERE = Endpoint("127.0.0.1", 9092)
 
 
-class FakeSocket:
-    """Notes how long each send may take."""
-
-    def __init__(self) -> None:
-        self.timeout: float | None = None
-        self.sent: list[float | None] = []
-        self.is_closed = False
-        self.refuses_options = False
-
-    def setsockopt(self, *_: Any) -> None:
-        if self.refuses_options:
-            raise OSError(errno.EINVAL, "Invalid argument")
-
-    def settimeout(self, seconds: float) -> None:
-        self.timeout = seconds
-
-    def sendall(self, _: Any) -> None:
-        self.sent.append(self.timeout)
-
-    def close(self) -> None:
-        self.is_closed = True
-
-
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> FakeSocket:
-    made = FakeSocket()
-    monkeypatch.setattr(socket, "create_connection", lambda *_, **__: made)
-    return made
+def silent() -> Iterator[Endpoint]:
+    """A broker that was stopped: its kernel accepts, no process answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield Endpoint(*listening.getsockname())
 
 
-def test_a_socket_that_ends_at_once_is_a_failed_connection(fake: FakeSocket) -> None:
-    fake.refuses_options = True
-    with pytest.raises(ChannelError, match="no connection to"):
-        BlockingConnection(HERE, "c", timeout_ms=100.0)
-    assert fake.is_closed
+def test_a_socket_that_ends_at_once_is_a_failed_connection(
+    silent: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(socket.socket, "setsockopt", refuse)
+    cluster = ClusterClient([silent])
+    with pytest.raises(ChannelError, match=r"closed: no connection to .*: .*Invalid argument"):
+        cluster.call(silent, MetadataRequest(), MetadataResponse, timeout_ms=5_000.0)
+    assert not cluster.client.channels.in_flight(silent)
 
 
 def test_a_truststore_that_is_missing_ends_the_first_try(tmp_path: Path) -> None:
@@ -70,12 +55,23 @@ def test_a_truststore_that_is_missing_ends_the_first_try(tmp_path: Path) -> None
         cluster_options(given).connect().topics(["t"])
 
 
-def test_a_request_has_its_own_time_to_be_sent(fake: FakeSocket) -> None:
-    """Not what was left of the time of the answer before."""
-    connection = BlockingConnection(HERE, "c", timeout_ms=100.0)
-    fake.settimeout(0.001)
-    connection.submit(MetadataRequest(), timeout_ms=5_000.0)
-    assert fake.sent == [5.0]
+def test_a_request_that_is_not_answered_is_over_in_its_time(silent: Endpoint) -> None:
+    cluster = ClusterClient([silent])
+    began = now_ms()
+    late = cluster.submit(silent, MetadataRequest(), timeout_ms=20.0)
+    with pytest.raises(ChannelError, match=r"timeout: no answer from .* to ApiVersions in time"):
+        cluster.wait(late)
+    assert now_ms() - began < 5_000
+
+
+def test_a_connection_that_was_closed_is_opened_again(silent: Endpoint) -> None:
+    cluster = ClusterClient([silent])
+    ahead = cluster.submit(silent, MetadataRequest(), timeout_ms=5_000.0)
+    cluster.close()
+    with pytest.raises(ChannelError, match="was closed here"):
+        cluster.wait(ahead)
+    with pytest.raises(ChannelError, match="timeout"):
+        cluster.call(silent, MetadataRequest(), MetadataResponse, timeout_ms=20.0)
 
 
 def test_a_writer_counts_partitions_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,46 +79,27 @@ def test_a_writer_counts_partitions_again(monkeypatch: pytest.MonkeyPatch) -> No
     cluster = ClusterClient([HERE])
     counts = iter((2, 3))
 
-    def topics(names: list[str], *, create: bool) -> dict[str, TopicPartitions]:
-        found = TopicPartitions("t", Uuid(bytes(16)), tuple(range(next(counts))), {})
-        cluster._topics["t"] = found
+    def topics(names: list[str], *, create: bool) -> dict[str, TopicMetadata]:
+        partitions = {index: PartitionMetadata() for index in range(next(counts))}
+        found = TopicMetadata("t", partitions=partitions)
+        cluster.client.cluster.topics["t"] = found
         return {"t": found}
 
     monkeypatch.setattr(cluster, "topics", topics)
     assert [cluster.partition_count("t"), cluster.partition_count("t")] == [2, 3]
 
 
-class SilentBroker:
-    """Takes requests and answers none: each takes its whole time-out by `clock`, in ms."""
-
-    def __init__(self, clock: list[float], *, timeout_ms: float) -> None:
-        self._clock = clock
-        self.is_over = True
-        assert timeout_ms > 0
-
-    def call(self, *_: Any, timeout_ms: float, **__: Any) -> Any:
-        self._clock[0] += timeout_ms
-        raise ChannelError("timeout", "no answer")
-
-
-def test_brokers_that_are_silent_together_take_no_more_than_the_patience(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    began = now_ms()
-    clock = [began]
-    monkeypatch.setattr(cluster_client, "now_ms", lambda: clock[0])
-    monkeypatch.setattr(
-        cluster_client,
-        "BlockingConnection",
-        lambda *_, timeout_ms, **__: SilentBroker(clock, timeout_ms=timeout_ms),
-    )
-    brokers = [Endpoint("127.0.0.1", port) for port in (1, 2, 3)]
-    cluster = ClusterClient(brokers, request_timeout_ms=30_000, patience_ms=10_000)
-    with pytest.raises(ClusterUnreachableError, match="gave up after 10 s"):
+def test_a_silent_cluster_is_given_up_when_the_patience_is_over(silent: Endpoint) -> None:
+    cluster = ClusterClient([silent], patience_ms=40)
+    with pytest.raises(
+        ClusterUnreachableError, match=r"gave up after 0 s: no broker of .* answers .*timeout: no"
+    ):
         cluster.topics(["t"])
-    assert clock[0] - began < 10_000 + 3 * cluster_client.TRY_MS_MIN
-    clock[0] = began
-    patient = ClusterClient(brokers, request_timeout_ms=30_000, patience_ms=120_000)
-    with pytest.raises(ClusterUnreachableError, match="gave up after 120 s"):
-        patient.topics(["t"])
-    assert 90_000 < clock[0] - began < 120_000 + 3 * cluster_client.TRY_MS_MIN
+
+
+def test_a_process_that_is_not_there_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        gone = Endpoint(*listening.getsockname())
+    cluster = ClusterClient([gone], patience_ms=0)
+    with pytest.raises(ClusterUnreachableError, match="refused: no process listens at"):
+        cluster.topics()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.client.network.connection import ChannelError
+from barnabas.client.producers.transaction_coordinator import ProducerIdentity
 from barnabas.pipeline.cluster_client import ClusterClient
 from barnabas.pipeline.places.stores import open_store
 from barnabas.pipeline.write import by_manifest, choice, writers
@@ -18,7 +19,6 @@ from barnabas.pipeline.write.delivery import BatchDelivery
 from barnabas.pipeline.write.direct import AtLeastOnce
 from barnabas.pipeline.write.prepared.by_tasks import ByTasks
 from barnabas.pipeline.write.prepared.participants import BatchBegun
-from barnabas.pipeline.write.publisher import ProducerIdentity
 from barnabas.pipeline.write.staged_task import StagedTask
 from tests.unit.pipeline.fake_cluster import FakeCluster
 from tests.unit.pipeline.test_exactly_once import options, rows, stage

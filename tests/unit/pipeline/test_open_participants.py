@@ -22,7 +22,7 @@ NAME = "driver.0abcb7ee46db.0"
 
 
 class LoadingBroker:
-    """A cluster of one broker, and its connection: the first `refusals` lists find it loading."""
+    """A cluster of one broker: the first `refusals` lists find it loading."""
 
     patience_ms = 60_000
     request_timeout_ms = 1_000
@@ -35,10 +35,7 @@ class LoadingBroker:
     def brokers(self) -> list[Endpoint]:
         return [Endpoint("h", 1)]
 
-    def connection(self, endpoint: Endpoint) -> LoadingBroker:
-        return self
-
-    def call(self, request: Any, response: Any, timeout_ms: float) -> Any:
+    def call(self, endpoint: Endpoint, request: Any, response: Any) -> Any:
         if not isinstance(request, ListTransactionsRequest):
             return DescribeTransactionsResponse(
                 transaction_states=[

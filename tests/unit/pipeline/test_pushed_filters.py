@@ -21,7 +21,8 @@ from pyspark.sql.datasource import (
     Not,
 )
 
-from barnabas.pipeline.cluster_client import ClusterClient, OffsetAt
+from barnabas.client.offsets import OffsetAndTimestamp
+from barnabas.pipeline.cluster_client import ClusterClient
 from barnabas.pipeline.options import ClusterOptions, SourceOptions, Subscription
 from barnabas.pipeline.read.columns import record_schema
 from barnabas.pipeline.read.pushed_filters import pushed
@@ -77,11 +78,13 @@ def test_a_timestamp_bounds_from_below(
     asked: list[int] = []
     true = cluster.list_offsets
 
-    def at(wanted: dict[TopicPartition, int], **more: Any) -> dict[TopicPartition, OffsetAt]:
+    def at(
+        wanted: dict[TopicPartition, int], **more: Any
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
         if min(wanted.values()) < 0:
             return true(wanted, **more)
         asked.extend(wanted.values())
-        return {each: OffsetAt(40 if each.partition else -1, -1) for each in wanted}
+        return {each: OffsetAndTimestamp(40 if each.partition else -1, -1) for each in wanted}
 
     monkeypatch.setattr(cluster, "list_offsets", at)
     when = datetime(1970, 1, 1, 0, 0, 5, 1_999, tzinfo=UTC)

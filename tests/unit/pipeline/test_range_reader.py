@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from barnabas.pipeline.cluster_client import ClusterClient, OffsetAt
+from barnabas.client.offsets import OffsetAndTimestamp
+from barnabas.pipeline.cluster_client import ClusterClient
 from barnabas.pipeline.errors import ClusterUnreachableError, DataLossError
 from barnabas.pipeline.offsets import Range
 from barnabas.pipeline.options import ClusterOptions, FetchOptions, SourceOptions
@@ -50,18 +51,20 @@ class Moving(FakeCluster):
 
     def list_offsets(
         self, at: Mapping[TopicPartition, int], *, isolation: int = 0
-    ) -> dict[TopicPartition, OffsetAt]:
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
         if self.stale:
-            return {each: OffsetAt(self.stale_end, -1) for each in at}
+            return {each: OffsetAndTimestamp(self.stale_end, -1) for each in at}
         return super().list_offsets(at, isolation=isolation)
 
     def broker(self, node_id: int) -> Endpoint | None:
         assert node_id == 7
         return self.nearer
 
-    def connection(self, endpoint: Endpoint, *, timeout_ms: float | None = None) -> FakeCluster:
+    def submit(
+        self, endpoint: Endpoint, request: Any, *, timeout_ms: float, at_most: int | None = None
+    ) -> Any:
         self.asked_of.append(endpoint.host)
-        return self
+        return super().submit(endpoint, request, timeout_ms=timeout_ms, at_most=at_most)
 
     def _fetch(self, request: FetchRequest) -> fetch_response.FetchResponse:
         if self.nearer is not None and (self.asked_of[-1] != "fake" or request.rack_id == "near"):

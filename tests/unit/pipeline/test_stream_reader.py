@@ -13,7 +13,8 @@ from pyspark.sql.streaming.datasource import (
     ReadMinRows,
 )
 
-from barnabas.pipeline.cluster_client import ClusterClient, OffsetAt
+from barnabas.client.offsets import OffsetAndTimestamp
+from barnabas.pipeline.cluster_client import ClusterClient
 from barnabas.pipeline.errors import DataLossError, OptionError
 from barnabas.pipeline.offsets import LATEST, PartitionOffsets, from_json
 from barnabas.pipeline.options import ClusterOptions, Everywhere, SourceOptions, Subscription
@@ -291,7 +292,9 @@ def test_a_partition_whose_leader_has_not_heard_of_it_is_not_left_out(
     has(cluster, 10, 20)
     true, silent = cluster.list_offsets, [2]
 
-    def unaware(at: dict[TopicPartition, int], **more: int) -> dict[TopicPartition, OffsetAt]:
+    def unaware(
+        at: dict[TopicPartition, int], **more: int
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
         found = true(at, **more)
         if silent[0]:
             silent[0] -= 1

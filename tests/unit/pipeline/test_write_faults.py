@@ -10,11 +10,8 @@ import pyarrow as pa
 import pytest
 from pyspark import TaskContext
 
-from barnabas.pipeline.cluster_client import (
-    ClusterClient,
-    OffsetAt,
-    offsets_of_all,
-)
+from barnabas.client.offsets import OffsetAndTimestamp
+from barnabas.pipeline.cluster_client import ClusterClient, offsets_of_all
 from barnabas.pipeline.errors import (
     ClusterUnreachableError,
     LedgerError,
@@ -92,10 +89,11 @@ class Replicating(FakeCluster):
 
     def list_offsets(
         self, at: Mapping[TopicPartition, int], *, isolation: int = 0
-    ) -> dict[TopicPartition, OffsetAt]:
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
         found = super().list_offsets(at, isolation=isolation)
         return {
-            each: OffsetAt(min(known.offset, self.shown[each]), -1) for each, known in found.items()
+            each: OffsetAndTimestamp(min(known.offset, self.shown[each]), -1)
+            for each, known in found.items()
         }
 
     def wait(self, answer: Any) -> Any:
@@ -167,7 +165,9 @@ def test_a_partition_that_a_broker_does_not_know_yet_is_not_an_empty_one(
     crash_and_forget(cluster, settings)
     known, asked = cluster.list_offsets, 0
 
-    def behind(at: Mapping[TopicPartition, int], **more: int) -> dict[TopicPartition, OffsetAt]:
+    def behind(
+        at: Mapping[TopicPartition, int], **more: int
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
         nonlocal asked
         asked += 1
         return {} if asked < 3 else known(at, **more)

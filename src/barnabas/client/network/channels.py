@@ -25,7 +25,7 @@ from barnabas.client.network.connection import (
     OnDone,
     VersionRanges,
 )
-from barnabas.ports import Ports, Wakeup, call_all
+from barnabas.ports import ClientPorts, Wakeup, call_all
 from barnabas.security.client_security import OPEN, ClientSecurity, SecureDialer
 from barnabas.types import Endpoint
 from barnabas.wire.api_table import API_SCHEMAS, ApiKey
@@ -55,19 +55,22 @@ class Channels:
 
     def __init__(
         self,
-        ports: Ports,
+        ports: ClientPorts,
         client_id: str,
         *,
         request_timeout_ms: float = REQUEST_TIMEOUT_MS,
         newest: Mapping[int, int] = NO_BOUNDS,
         security: ClientSecurity = OPEN,
+        by_purpose: bool = True,
     ) -> None:
         """`security` is how every connection is made; `newest` the newest version to negotiate, by API
-        key, where that is not the newest there is."""
+        key, where that is not the newest there is. Without `by_purpose` a target has one connection for
+        all purposes: a client that asks one thing after the other needs no more."""
         self._ports = ports
         self._now_ms = ports.clock.now_ms
         self._client_id = client_id
         self._newest = newest
+        self._by_purpose = by_purpose
         self._dialer = SecureDialer(ports, security, client_id)
         self._request_timeout_ms = request_timeout_ms
         self._connections: dict[tuple[Endpoint, str], ClientConnection] = {}
@@ -114,6 +117,8 @@ class Channels:
         if self._closed:
             self._later(on_done, ChannelError("closed", "these channels are closed"))
             return
+        if not self._by_purpose:
+            purpose = ""
         timeout = self._request_timeout_ms if timeout_ms is None else timeout_ms
         deadline = self._now_ms() + timeout
         connection = self._connections.get((target, purpose))

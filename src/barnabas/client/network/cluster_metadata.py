@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from barnabas.client.network.channels import ChannelError, Channels
 from barnabas.client.network.tasks import Cancelled, TaskOutcome, Tasks
 from barnabas.config.topic_names import check_topic_name
-from barnabas.ports import Ports
+from barnabas.ports import ClientPorts
 from barnabas.types import ZERO_UUID, Endpoint, TopicPartition, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 from barnabas.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
@@ -58,7 +58,7 @@ class ClusterMetadata:
 
     def __init__(
         self,
-        ports: Ports,
+        ports: ClientPorts,
         channels: Channels,
         bootstrap: Sequence[Endpoint],
         *,
@@ -147,6 +147,10 @@ class ClusterMetadata:
             return candidates
         others = sum(endpoint not in self._avoided for endpoint in candidates[1:])
         return candidates[1 : 1 + others] + candidates[:1] + candidates[1 + others :]
+
+    def forget(self, name: str) -> None:
+        """Drop what is known of the topic, its leader epochs included: it has proved wrong."""
+        self.topics.pop(name, None)
 
     # -- learning --------------------------------------------------------------------------------
 

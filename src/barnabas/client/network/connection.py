@@ -426,7 +426,7 @@ class ClientConnection:
 
     def on_closed(self, error: OSError | None) -> None:
         self._connection = None
-        self.ended_by_peer = self.is_open
+        was_open = self.ended_by_peer = self.is_open
         if isinstance(error, TlsHandshakeError):
             text = f"no TLS connection to {self.endpoint}: {error}"
             self._end(ChannelError("authentication", text))
@@ -434,7 +434,10 @@ class ClientConnection:
             self._end(ChannelError("refused", f"no process listens at {self.endpoint}"))
         else:
             detail = f": {error}" if error is not None else ""
-            self._end(ChannelError("closed", f"the connection to {self.endpoint} ended{detail}"))
+            text = f"the connection to {self.endpoint} ended{detail}"
+            if not was_open:
+                text = f"no connection to {self.endpoint}{detail}"
+            self._end(ChannelError("closed", text))
 
     # -- ending ----------------------------------------------------------------------------------
 

@@ -29,6 +29,8 @@ MANY_GROUPS_SINCE = 8
 STABLE_SINCE = 7
 MEMBERS_SINCE = 3
 _NO_BOUND = 1 << 15
+ONE_KEY: Newest = {ApiKey.FIND_COORDINATOR: MANY_KEYS_SINCE - 1}
+"""Binds FindCoordinator to the form that brokers before Kafka 3.0 serve."""
 
 
 def find_coordinator(newest: Newest, kind: int, key: str) -> FindCoordinatorRequest:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Generator
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from barnabas.ports import Ports
+from barnabas.ports import ClientPorts
 
 T = TypeVar("T")
 
@@ -163,7 +163,7 @@ class Task(TaskOutcome[T]):
 class Tasks:
     """Starts tasks, has them sleep by the ports' clock, and cancels them on `close`."""
 
-    def __init__(self, ports: Ports) -> None:
+    def __init__(self, ports: ClientPorts) -> None:
         self._ports = ports
         self._now_ms, self._call_at = ports.clock.now_ms, ports.wakeups.call_at
         self._running: dict[Task[Any], None] = {}

@@ -20,9 +20,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from barnabas.client.client import Client, raise_for
+from barnabas.client.client import Client
 from barnabas.client.network.channels import ChannelError
 from barnabas.client.network.tasks import TaskOutcome
+from barnabas.client.producers.identity import new_identity
 from barnabas.client.producers.record_accumulator import (
     SEQUENCE_MASK,
     Lane,
@@ -36,7 +37,6 @@ from barnabas.ports import Wakeup
 from barnabas.record.builder import build_batch
 from barnabas.types import Endpoint, TopicPartition, new_tuple
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
-from barnabas.wire.messages.init_producer_id_request import InitProducerIdRequest
 from barnabas.wire.messages.produce_request import (
     PartitionProduceData,
     ProduceRequest,
@@ -251,15 +251,12 @@ class Producer:
 
     async def _init_producer_id(self) -> None:
         try:
-            response = await self._client.ask_any(
-                lambda: InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000),
-                lambda r: raise_for(r.error_code, "no producer id was given"),
-                timeout_ms=self.settings.delivery_timeout_ms,
+            self._producer_id, self._epoch = await new_identity(
+                self._client, timeout_ms=self.settings.delivery_timeout_ms
             )
         except (KafkaError, ChannelError) as error:
             self.fail_idle(error)
         else:
-            self._producer_id, self._epoch = response.producer_id, response.producer_epoch
             for lane in self._lanes.values():
                 lane.next_sequence = 0
         finally:

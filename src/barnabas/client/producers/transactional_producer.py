@@ -13,42 +13,40 @@ Source: KIP-98, KIP-360, KIP-447, KIP-890; ``TransactionManager`` of Apache Kafk
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Mapping
+from typing import Any, NamedTuple, TypeVar
 
-from barnabas.client.client import GROUP, TRANSACTION, Client, raise_for
+from barnabas.client.client import GROUP, Client, raise_worst
 from barnabas.client.feature_levels import describe_features
 from barnabas.client.network.channels import ChannelError
 from barnabas.client.network.tasks import TaskOutcome
 from barnabas.client.offsets import CommittedOffset, GroupIdentity, learn_id, topics_of
 from barnabas.client.producers.producer import Producer
 from barnabas.client.producers.record_accumulator import ProducerSettings
+from barnabas.client.producers.transaction_coordinator import (
+    END_BEFORE_IMPLICIT,
+    NO_PRODUCER,
+    NO_TIMEOUT_MS,
+    ProducerIdentity,
+    TransactionCoordinator,
+)
 from barnabas.client.records import Delivery, ProducerRecord
 from barnabas.client.transactions import ClientTransaction
 from barnabas.metadata.features import TRANSACTION_VERSION
 from barnabas.types import TopicPartition, by_topic
-from barnabas.wire.errors import ErrorCode, KafkaError, code_of
-from barnabas.wire.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
-from barnabas.wire.messages.add_partitions_to_txn_request import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-)
-from barnabas.wire.messages.end_txn_request import EndTxnRequest
-from barnabas.wire.messages.init_producer_id_request import InitProducerIdRequest
+from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
 
+T = TypeVar("T")
+
 IMPLICIT_SINCE = 2
 """The level of transaction.version from which on batches add their partitions."""
-END_BEFORE_IMPLICIT = 4
 OFFSETS_BEFORE_IMPLICIT = 4
-ADD_BY_CLIENTS = 3
-"""The last version of AddPartitionsToTxn that clients speak."""
 TIMEOUT_MS = 60_000
-NO_TIMEOUT_MS = 2**31 - 1
 FATAL = frozenset(
     {
         ErrorCode.PRODUCER_FENCED,
@@ -77,21 +75,9 @@ async def end_prepared(
     """Commit or abort a prepared transaction; again, where that is done, changes nothing as long as its id is
     not used again and `at_most`, the newest version of EndTxn, is the same. Raises `KafkaError`:
     PRODUCER_FENCED, INVALID_TXN_STATE, ..., and `ChannelError`."""
-    await client.ask_coordinator(
-        TRANSACTION,
-        prepared.transactional_id,
-        lambda: EndTxnRequest(
-            transactional_id=prepared.transactional_id,
-            producer_id=prepared.producer_id,
-            producer_epoch=prepared.producer_epoch,
-            committed=commit,
-        ),
-        lambda response: raise_for(
-            response.error_code, f"transactional id {prepared.transactional_id}"
-        ),
-        purpose="transactions",
-        at_most=at_most,
-    )
+    coordinator = TransactionCoordinator(client, prepared.transactional_id)
+    identity = ProducerIdentity(prepared.producer_id, prepared.producer_epoch)
+    await coordinator.end(identity, commit=commit, at_most=at_most)
 
 
 class TransactionalProducer:
@@ -116,19 +102,21 @@ class TransactionalProducer:
         self._two_phase = two_phase
         self._transaction = ClientTransaction(transactional_id, self._on_wanted)
         self._producer = Producer(client, settings, self._transaction)
-        self._producer_id = self._epoch = -1
+        self._coordinator = TransactionCoordinator(client, transactional_id)
+        self._identity = NO_PRODUCER
         self._adding = False
         self._ending: bool | None = None
         """Whether a commit (True) or an abort was requested that was not answered: its outcome is unknown."""
 
     def __repr__(self) -> str:
-        return f"TransactionalProducer({self._transaction!r} id={self._producer_id}/{self._epoch})"
+        producer_id, epoch = self._identity
+        return f"TransactionalProducer({self._transaction!r} id={producer_id}/{epoch})"
 
     async def init(self) -> None:
         """Get the transactional id's producer id and a new epoch, which fences other producers. Raises
         `KafkaError`, `ChannelError`."""
         await self._look_up_level()
-        await self._init_producer_id(-1, -1)
+        await self._take_identity(NO_PRODUCER)
 
     def begin(self) -> None:
         """Begin a transaction. Raises `KafkaError` if one is open, or `init` failed or was not called."""
@@ -170,7 +158,7 @@ class TransactionalProducer:
         self._check_open()
         await self._producer.flush()
         self._check_open()
-        return PreparedTransaction(self.transactional_id, self._producer_id, self._epoch)
+        return PreparedTransaction(self.transactional_id, *self._identity)
 
     async def abort(self) -> None:
         """Abort the transaction. Raises `KafkaError`, also if the outcome of a commit is unknown."""
@@ -192,7 +180,7 @@ class TransactionalProducer:
         rises = self._transaction.implicit and not was_implicit
         # From version 2 on nothing waits for the marker of the last transaction: it must have another epoch.
         if rises or (has_gap and not was_implicit):
-            await self._init_producer_id(self._producer_id, self._epoch)
+            await self._take_identity(self._identity)
 
     async def close(self) -> None:
         """Abort an open transaction and close the producer."""
@@ -207,30 +195,21 @@ class TransactionalProducer:
         feature = found.features.get(TRANSACTION_VERSION)
         self._transaction.implicit = feature is not None and feature.level >= IMPLICIT_SINCE
 
-    async def _init_producer_id(self, producer_id: int, epoch: int) -> None:
-        response = await self._ask(
-            lambda: InitProducerIdRequest(
-                transactional_id=self.transactional_id,
-                transaction_timeout_ms=self._timeout_ms,
-                producer_id=producer_id,
-                producer_epoch=epoch,
-                enable2_pc=self._two_phase,
+    async def _take_identity(self, continued: ProducerIdentity) -> None:
+        taken = await self._asked(
+            self._coordinator.take_identity(
+                continued, transaction_timeout_ms=self._timeout_ms, two_phase=self._two_phase
             )
         )
-        self._set_identity(response.producer_id, response.producer_epoch)
+        self._set_identity(taken)
 
     async def _end(self, *, committed: bool) -> None:
         if not self._transaction.is_empty:
             self._ending = committed
             try:
-                response = await self._ask(
-                    lambda: EndTxnRequest(
-                        transactional_id=self.transactional_id,
-                        producer_id=self._producer_id,
-                        producer_epoch=self._epoch,
-                        committed=committed,
-                    ),
-                    at_most=None if self._transaction.implicit else END_BEFORE_IMPLICIT,
+                at_most = None if self._transaction.implicit else END_BEFORE_IMPLICIT
+                response = await self._asked(
+                    self._coordinator.end(self._identity, commit=committed, at_most=at_most)
                 )
             except KafkaError as error:
                 self._ending = None
@@ -238,29 +217,17 @@ class TransactionalProducer:
                 raise
             self._ending = None
             if response.producer_id >= 0:
-                self._set_identity(response.producer_id, response.producer_epoch)
+                self._set_identity(ProducerIdentity(response.producer_id, response.producer_epoch))
         self._transaction.end()
 
-    def _set_identity(self, producer_id: int, epoch: int) -> None:
-        self._producer_id, self._epoch = producer_id, epoch
-        self._producer.take_identity(producer_id, epoch)
+    def _set_identity(self, identity: ProducerIdentity) -> None:
+        self._identity = identity
+        self._producer.take_identity(*identity)
 
-    async def _ask(self, request: Any, check: Any = None, at_most: int | None = None) -> Any:
-        def check_all(response: Any) -> None:
-            if check is None:
-                raise_for(response.error_code, f"transactional id {self.transactional_id}")
-            else:
-                check(response)
-
+    async def _asked(self, question: Awaitable[T]) -> T:
+        """The coordinator's answer. An error after which this producer cannot be used is kept."""
         try:
-            return await self._client.ask_coordinator(
-                TRANSACTION,
-                self.transactional_id,
-                request,
-                check_all,
-                purpose="transactions",
-                at_most=at_most,
-            )
+            return await question
         except KafkaError as error:
             if error.code in FATAL:
                 self.fatal = error
@@ -269,7 +236,7 @@ class TransactionalProducer:
     def _check_usable(self) -> None:
         if self.fatal is not None:
             raise self.fatal
-        if self._producer_id < 0:
+        if self._identity == NO_PRODUCER:
             raise KafkaError(ErrorCode.INVALID_TXN_STATE, "the producer is not initialized")
 
     def _check_open(self) -> None:
@@ -291,11 +258,7 @@ class TransactionalProducer:
             while transaction.wanted and transaction.is_open:
                 wanted = list(transaction.wanted)
                 # From the request on they may be in the transaction, also if it fails (see below).
-                await self._ask(
-                    lambda wanted=wanted: self._adding_request(wanted),
-                    _check_added,
-                    at_most=ADD_BY_CLIENTS,
-                )
+                await self._asked(self._coordinator.add_partitions(self._identity, wanted))
                 for partition in wanted:
                     transaction.wanted.pop(partition, None)
                     transaction.partitions.add(partition)
@@ -307,27 +270,9 @@ class TransactionalProducer:
             self._adding = False
             self._producer.wakeup()
 
-    def _adding_request(self, partitions: list[TopicPartition]) -> AddPartitionsToTxnRequest:
-        return AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=self.transactional_id,
-            v3_and_below_producer_id=self._producer_id,
-            v3_and_below_producer_epoch=self._epoch,
-            v3_and_below_topics=[
-                AddPartitionsToTxnTopic(name=topic, partitions=indexes)
-                for topic, indexes in by_topic(partitions).items()
-            ],
-        )
-
     async def _add_group(self, group_id: str) -> None:
         self._transaction.with_offsets = True
-        await self._ask(
-            lambda: AddOffsetsToTxnRequest(
-                transactional_id=self.transactional_id,
-                producer_id=self._producer_id,
-                producer_epoch=self._epoch,
-                group_id=group_id,
-            )
-        )
+        await self._asked(self._coordinator.add_group(self._identity, group_id))
 
     # -- offsets ---------------------------------------------------------------------------------
 
@@ -353,8 +298,8 @@ class TransactionalProducer:
             return TxnOffsetCommitRequest(
                 transactional_id=self.transactional_id,
                 group_id=who.group_id,
-                producer_id=self._producer_id,
-                producer_epoch=self._epoch,
+                producer_id=self._identity.producer_id,
+                producer_epoch=self._identity.producer_epoch,
                 generation_id_or_member_epoch=who.generation,
                 member_id=who.member_id,
                 group_instance_id=who.instance_id,
@@ -370,7 +315,7 @@ class TransactionalProducer:
             codes = [part.error_code for topic in response.topics for part in topic.partitions]
             for code in codes:
                 learn_id(client, code, list(topics))
-            _raise_worst(codes, "committing offsets in the transaction")
+            raise_worst(codes, "committing offsets in the transaction")
 
         await client.ask_coordinator(
             GROUP,
@@ -379,20 +324,3 @@ class TransactionalProducer:
             check,
             at_most=None if self._transaction.implicit else OFFSETS_BEFORE_IMPLICIT,
         )
-
-
-def _check_added(response: Any) -> None:
-    results = response.results_by_topic_v3_and_below
-    codes = [part.partition_error_code for topic in results for part in topic.results_by_partition]
-    _raise_worst(codes, "adding partitions to the transaction")
-
-
-def _raise_worst(codes: list[int], what: str) -> None:
-    """Raise an error that is not retriable if there is one; otherwise one that is."""
-    errors = [
-        KafkaError(code_of(code), what)
-        for code in codes
-        if code not in (ErrorCode.NONE, ErrorCode.OPERATION_NOT_ATTEMPTED)
-    ]
-    if errors:
-        raise min(errors, key=lambda error: error.retriable)

@@ -12,14 +12,11 @@ from typing import Any
 
 from barnabas.client.network.connection import ChannelError
 from barnabas.pipeline.audit.replica_check import ReplicaCheck, ReplicaReport
-from barnabas.pipeline.cluster_client import (
-    ClusterClient,
-    Patience,
-    offsets_of_all,
-)
+from barnabas.pipeline.cluster_client import ClusterClient, offsets_of_all
 from barnabas.pipeline.errors import ClusterUnreachableError
 from barnabas.pipeline.offsets import EARLIEST, LATEST
 from barnabas.pipeline.options import ClusterOptions, Subscription
+from barnabas.pipeline.patience import Patience
 from barnabas.pipeline.positions.offset_resolution import partitions_at_start
 from barnabas.record.batch import CorruptBatchError, iterate
 from barnabas.types import Endpoint, TopicPartition, Uuid
@@ -177,8 +174,11 @@ def _fetched(cluster: ClusterClient, replica: LiveReplica, position: int) -> Any
             )
         ],
     )
-    answer = cluster.connection(replica.endpoint).call(
-        request, FetchResponse, timeout_ms=cluster.request_timeout_ms + WAIT_MS
+    answer = cluster.call(
+        replica.endpoint,
+        request,
+        FetchResponse,
+        timeout_ms=cluster.request_timeout_ms + WAIT_MS,
     )
     code = code_of(answer.error_code)
     if code != ErrorCode.NONE or not answer.responses:

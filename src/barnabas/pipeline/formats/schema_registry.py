@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 from urllib.parse import quote
 
-from barnabas.pipeline.broker_connection import now_ms
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.formats.value_options import RegistryOptions
+from barnabas.pipeline.patience import now_ms
 
 REQUEST_S = 10.0
 TIMEOUT_MS = 30_000.0

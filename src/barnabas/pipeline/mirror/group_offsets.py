@@ -11,9 +11,9 @@ import logging
 import re
 from collections.abc import Iterator
 
+from barnabas.client.client import GROUP
 from barnabas.client.network.connection import ChannelError
 from barnabas.pipeline.cluster_client import ClusterClient
-from barnabas.pipeline.coordinator import GROUP, Coordinator
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.mirror.offset_formats import GroupCheckpoint, checkpoint_from
 from barnabas.pipeline.mirror.offset_syncs import OffsetSyncs, append, read_all, remote_topic
@@ -45,9 +45,7 @@ def groups_of(cluster: ClusterClient, pattern: str) -> list[str]:
     found: set[str] = set()
     cluster.topics([])
     for endpoint in cluster.brokers():
-        answer = cluster.connection(endpoint).call(
-            ListGroupsRequest(), ListGroupsResponse, timeout_ms=cluster.request_timeout_ms
-        )
+        answer = cluster.call(endpoint, ListGroupsRequest(), ListGroupsResponse)
         if answer.error_code not in (ErrorCode.NONE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS):
             raise KafkaError(ErrorCode(answer.error_code), "listing groups")
         found.update(group.group_id for group in answer.groups)
@@ -57,8 +55,8 @@ def groups_of(cluster: ClusterClient, pattern: str) -> list[str]:
 def committed_by(cluster: ClusterClient, group: str) -> PartitionOffsets:
     """The offsets that the group has committed, of all topics."""
     request = OffsetFetchRequest(group_id=group, topics=None, require_stable=True)
-    answer = Coordinator(cluster, group, GROUP).call(
-        request, OffsetFetchResponse, _codes, at_most=ONE_GROUP
+    answer = cluster.ask_coordinator(
+        GROUP, group, request, OffsetFetchResponse, _codes, at_most=ONE_GROUP
     )
     return {
         TopicPartition(topic.name, partition.partition_index): partition.committed_offset

@@ -17,16 +17,14 @@ import time
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 
-from barnabas.pipeline.cluster_client import (
-    ClusterClient,
-    Patience,
-    offsets_of_all,
-)
+from barnabas.client.producers.transaction_coordinator import ProducerIdentity
+from barnabas.pipeline.cluster_client import ClusterClient, offsets_of_all
 from barnabas.pipeline.mirror.offset_formats import OffsetSync, sync_from
 from barnabas.pipeline.offsets import EARLIEST, LATEST, Range
 from barnabas.pipeline.options import SinkOptions, SourceOptions
+from barnabas.pipeline.patience import Patience
 from barnabas.pipeline.read.range_reader import RangeReader
-from barnabas.pipeline.write.publisher import Outgoing, ProducerIdentity, Publisher
+from barnabas.pipeline.write.publisher import Outgoing, Publisher
 from barnabas.record.batch import iterate
 from barnabas.record.builder import build_batch
 from barnabas.record.decode import records_of

@@ -9,11 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from barnabas.pipeline.cluster_client import (
-    ClusterClient,
-    Patience,
-    offsets_of_all,
-)
+from barnabas.pipeline.cluster_client import ClusterClient, offsets_of_all
 from barnabas.pipeline.errors import ClusterUnreachableError, OptionError, UnknownPartitionError
 from barnabas.pipeline.offsets import EARLIEST, LATEST, PartitionOffsets
 from barnabas.pipeline.options import (
@@ -24,6 +20,7 @@ from barnabas.pipeline.options import (
     SourceOptions,
     Subscription,
 )
+from barnabas.pipeline.patience import Patience
 from barnabas.types import TopicPartition
 
 KNOWN_MS = 3_000.0
@@ -46,7 +43,7 @@ def partitions_of(cluster: ClusterClient, subscription: Subscription) -> list[To
         topics = {
             name: topic
             for name, topic in cluster.topics().items()
-            if pattern.fullmatch(name) and not topic.is_internal
+            if pattern.fullmatch(name) and not topic.internal
         }
     else:
         topics = cluster.topics(subscription.topics)

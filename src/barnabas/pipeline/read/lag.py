@@ -13,10 +13,10 @@ import json
 import logging
 from collections.abc import Iterator, Mapping
 
+from barnabas.client.client import GROUP
 from barnabas.client.network.connection import ChannelError
 from barnabas.pipeline.checkpoint import query_of
 from barnabas.pipeline.cluster_client import ClusterClient
-from barnabas.pipeline.coordinator import GROUP, Coordinator
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.offsets import PartitionOffsets, from_json
 from barnabas.pipeline.options import SourceOptions
@@ -92,9 +92,16 @@ def commit_offsets(cluster: ClusterClient, group: str, offsets: PartitionOffsets
             for name, partitions in topics.items()
         ],
     )
-    coordinator = Coordinator(cluster, group, GROUP, patience_ms=TIMEOUT_MS)
     try:
-        coordinator.call(request, OffsetCommitResponse, _codes, at_most=TOPICS_BY_NAME)
+        cluster.ask_coordinator(
+            GROUP,
+            group,
+            request,
+            OffsetCommitResponse,
+            _codes,
+            at_most=TOPICS_BY_NAME,
+            patience_ms=TIMEOUT_MS,
+        )
     except (KafkaError, ChannelError, PipelineError) as error:
         log.warning("pipeline.lag_not_committed: group %s: %s", group, error)
         return False

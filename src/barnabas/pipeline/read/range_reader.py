@@ -18,16 +18,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.client.network.connection import ChannelError
-from barnabas.pipeline.broker_connection import Answer, BlockingConnection
-from barnabas.pipeline.cluster_client import (
-    SETTLED_MS,
-    TRANSIENT,
-    ClusterClient,
-    Patience,
-)
+from barnabas.client.network.tasks import TaskOutcome
+from barnabas.pipeline.cluster_client import SETTLED_MS, TRANSIENT, ClusterClient
 from barnabas.pipeline.errors import ClusterUnreachableError
 from barnabas.pipeline.offsets import EARLIEST, LATEST, READ_COMMITTED, PartitionOffsets, Range
 from barnabas.pipeline.options import FetchOptions, SourceOptions
+from barnabas.pipeline.patience import Patience
 from barnabas.pipeline.positions.losses import Loss, report
 from barnabas.record.batch import last_whole
 from barnabas.types import ZERO_UUID, Buffer, Endpoint
@@ -84,7 +80,7 @@ class RangeReader:
         self._replica: Endpoint | None = None
         """The replica to fetch from instead of the leader."""
         self._patience = Patience(cluster.patience_ms if patience_ms is None else patience_ms)
-        self._ahead: tuple[BlockingConnection, Answer] | None = None
+        self._ahead: TaskOutcome[Any] | None = None
 
     def __repr__(self) -> str:
         return f"RangeReader({self.what} at {self.position})"
@@ -160,11 +156,8 @@ class RangeReader:
 
     def _send_ahead(self) -> None:
         """Have the next answer on its way. A failure shows, and is dealt with, when it is due."""
-        try:
-            leader = self._replica or self._cluster.leader(self.what.of)
-            self._ahead = self._send() if leader is not None else None
-        except ChannelError as error:
-            log.debug("%s: %s", self.what, error)
+        leader = self._replica or self._cluster.leader(self.what.of)
+        self._ahead = self._send() if leader is not None else None
 
     def _aborted(self, partition: fetch_response.PartitionData) -> list[AbortedTransaction] | None:
         if self._fetch.isolation != READ_COMMITTED:
@@ -192,8 +185,7 @@ class RangeReader:
             ahead = ahead or self._send()
             if ahead is None:
                 return None
-            connection, answer = ahead
-            response: Any = connection.wait(answer)
+            response: Any = self._cluster.wait(ahead)
         except ChannelError as error:
             if error.kind == "unsupported":
                 raise
@@ -246,7 +238,7 @@ class RangeReader:
                 raise
             self._lose(bounds)
 
-    def _send(self) -> tuple[BlockingConnection, Answer] | None:
+    def _send(self) -> TaskOutcome[Any] | None:
         """Submit the next fetch; None where the partition has no leader yet (after a wait)."""
         leader = self._cluster.leader(self.what.of)
         topic = self._cluster.topic(self.what.topic)
@@ -281,11 +273,10 @@ class RangeReader:
                 )
             ],
         )
-        timeout_ms = self._patience.share_ms(1, self._cluster.request_timeout_ms)
-        connection = self._cluster.connection(
-            self._replica or leader.endpoint, timeout_ms=timeout_ms
+        timeout_ms = self._patience.try_ms(self._cluster.request_timeout_ms) + fetch.wait_ms_max
+        return self._cluster.submit(
+            self._replica or leader.endpoint, request, timeout_ms=timeout_ms
         )
-        return connection, connection.submit(request, timeout_ms=timeout_ms + fetch.wait_ms_max)
 
     def _bytes_left(self) -> int:
         """About what is left of the range, by the mean size of offsets so far, and half as much again: a

@@ -39,8 +39,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from barnabas.pipeline.broker_connection import now_ms
-from barnabas.pipeline.cluster_client import SETTLED_MS, Patience
+from barnabas.pipeline.cluster_client import SETTLED_MS
 from barnabas.pipeline.errors import ClusterUnreachableError, OptionError
 from barnabas.pipeline.formats.resolved_schema import resolved
 from barnabas.pipeline.frozen import freeze_loaded
@@ -55,6 +54,7 @@ from barnabas.pipeline.offsets import (
     to_json,
 )
 from barnabas.pipeline.options import FIRST_USE, SourceOptions
+from barnabas.pipeline.patience import Patience, now_ms
 from barnabas.pipeline.positions.beginning import begin_of
 from barnabas.pipeline.positions.losses import LOST, UNKNOWN, Loss, count, report
 from barnabas.pipeline.positions.offset_resolution import (

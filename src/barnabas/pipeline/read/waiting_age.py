@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from barnabas.client.network.connection import ChannelError
-from barnabas.pipeline.broker_connection import now_ms
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.offsets import Range
 from barnabas.pipeline.options import SourceOptions
+from barnabas.pipeline.patience import now_ms
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import KafkaError
 

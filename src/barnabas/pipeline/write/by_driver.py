@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.client.network.connection import ChannelError
 from barnabas.pipeline.checkpoint import planned
-from barnabas.pipeline.cluster_client import ClusterClient, Patience
+from barnabas.pipeline.cluster_client import ClusterClient
 from barnabas.pipeline.errors import (
     ClusterUnreachableError,
     LedgerError,
@@ -29,6 +29,7 @@ from barnabas.pipeline.errors import (
     WriteRefusedError,
 )
 from barnabas.pipeline.options import SinkOptions
+from barnabas.pipeline.patience import Patience
 from barnabas.pipeline.places.stores import open_store
 from barnabas.pipeline.write import tokens
 from barnabas.pipeline.write.admission import AdmissionRequest, admit

@@ -14,8 +14,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from barnabas.client.producers.transaction_coordinator import ProducerIdentity
 from barnabas.pipeline.checkpoint import planned
-from barnabas.pipeline.cluster_client import ClusterClient, Patience
+from barnabas.pipeline.cluster_client import ClusterClient
 from barnabas.pipeline.errors import (
     BatchRefusedTooLargeError,
     ClusterUnreachableError,
@@ -25,6 +26,7 @@ from barnabas.pipeline.errors import (
 )
 from barnabas.pipeline.offsets import LATEST
 from barnabas.pipeline.options import SinkOptions
+from barnabas.pipeline.patience import Patience
 from barnabas.pipeline.places.stores import open_store
 from barnabas.pipeline.write.admission import AdmissionRequest, admit
 from barnabas.pipeline.write.commit_log import (
@@ -39,7 +41,6 @@ from barnabas.pipeline.write.delivery import BatchDelivery
 from barnabas.pipeline.write.publisher import (
     IdentityLostError,
     Outgoing,
-    ProducerIdentity,
     Publisher,
     landed,
     too_large,

@@ -33,10 +33,11 @@ from struct import Struct
 from struct import error as StructError
 from typing import Any
 
+from barnabas.client.producers.transaction_coordinator import ProducerIdentity
 from barnabas.pipeline.errors import LedgerError, StagingError
 from barnabas.pipeline.offsets import PartitionOffsets, from_json, to_json
 from barnabas.pipeline.places.stores import StagingStore
-from barnabas.pipeline.write.publisher import Outgoing, ProducerIdentity, next_sequence
+from barnabas.pipeline.write.publisher import Outgoing, next_sequence
 from barnabas.types import TopicPartition
 
 COMMITTED = "committed.json"

@@ -13,15 +13,10 @@ from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
 
+from barnabas.client.producers.transaction_coordinator import ProducerIdentity
 from barnabas.pipeline.options import SinkOptions
 from barnabas.pipeline.write.delivery import BatchDelivery
-from barnabas.pipeline.write.publisher import (
-    IdentityLostError,
-    Outgoing,
-    ProducerIdentity,
-    Publisher,
-    next_sequence,
-)
+from barnabas.pipeline.write.publisher import IdentityLostError, Outgoing, Publisher, next_sequence
 from barnabas.pipeline.write.staged_task import StagedTask
 from barnabas.types import TopicPartition
 

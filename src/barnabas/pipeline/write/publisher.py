@@ -15,16 +15,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from barnabas.client.network.connection import ChannelError
-from barnabas.pipeline.broker_connection import Answer, BlockingConnection
-from barnabas.pipeline.cluster_client import (
-    TRANSIENT,
-    ClusterClient,
-    Patience,
-    offsets_of_all,
-)
+from barnabas.client.network.tasks import TaskOutcome
+from barnabas.client.producers.transaction_coordinator import ProducerIdentity
+from barnabas.pipeline.cluster_client import TRANSIENT, ClusterClient, offsets_of_all
 from barnabas.pipeline.errors import BatchRefusedTooLargeError, PipelineError, WriteRefusedError
 from barnabas.pipeline.offsets import LATEST, Range
 from barnabas.pipeline.options import SinkOptions, SourceOptions
+from barnabas.pipeline.patience import Patience
 from barnabas.pipeline.read.range_reader import RangeReader
 from barnabas.record.batch import HEADER_SIZE, iterate, stamp_producer
 from barnabas.types import Endpoint, TopicPartition, Uuid
@@ -67,14 +64,6 @@ class IdentityLostError(PipelineError):
 
 class FencedError(PipelineError):
     """Another driver has the transactional id, or the transaction's time was over."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProducerIdentity:
-    """Who writes, as brokers tell duplicates by it."""
-
-    producer_id: int
-    producer_epoch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,21 +144,18 @@ class Publisher:
         """Send the first batch of each partition to its leader, and take the answers. Returns why
         something has to be sent again, or None."""
         self._trouble = None
-        sent: list[tuple[BlockingConnection, Answer, Lot]] = []
+        sent: list[tuple[TaskOutcome[produce_response.ProduceResponse], Lot]] = []
         for lot in self._lots():
+            answer = self._cluster.submit(
+                lot.leader,
+                self._request(lot),
+                timeout_ms=self._timeout_ms + 10_000.0,
+                at_most=PRODUCE_BEFORE_IMPLICIT if self._transactional_id else None,
+            )
+            sent.append((answer, lot))
+        for answer, lot in sent:
             try:
-                connection = self._cluster.connection(lot.leader)
-                answer = connection.submit(
-                    self._request(lot),
-                    timeout_ms=self._timeout_ms + 10_000.0,
-                    at_most=PRODUCE_BEFORE_IMPLICIT if self._transactional_id else None,
-                )
-                sent.append((connection, answer, lot))
-            except ChannelError as error:
-                self._failed(lot.partitions, error)
-        for connection, answer, lot in sent:
-            try:
-                response: produce_response.ProduceResponse = connection.wait(answer)
+                response = self._cluster.wait(answer)
             except ChannelError as error:
                 self._failed(lot.partitions, error)
                 continue

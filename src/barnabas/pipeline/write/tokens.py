@@ -20,14 +20,11 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from barnabas.pipeline.cluster_client import (
-    ClusterClient,
-    Patience,
-    offsets_of_all,
-)
+from barnabas.pipeline.cluster_client import ClusterClient, offsets_of_all
 from barnabas.pipeline.errors import LedgerError
 from barnabas.pipeline.offsets import EARLIEST, LATEST, Range
 from barnabas.pipeline.options import ClusterOptions, SourceOptions
+from barnabas.pipeline.patience import Patience
 from barnabas.pipeline.read.range_reader import RangeReader
 from barnabas.pipeline.write.commit_log import NOTHING, CommitEntry, Origin
 from barnabas.pipeline.write.prepared.participants import Participant

@@ -1,48 +1,43 @@
 """One transaction of a driver or a task: begun by fencing every earlier one of its id, then rows, then end.
 
-Owns the conversation with the coordinator of a transactional id for one transaction. `begin` ends what an
-earlier driver left open and makes its requests fail from then on; nothing it wrote is left undecided when
-`begin` returns. Speaks the protocol of transaction.version 0 and 1 (partitions are added before they are
-written, Produce up to version 11), which every cluster since 0.11 serves.
+Owns the partitions and the end of one transaction; the requests are those of
+:mod:`barnabas.client.producers.transaction_coordinator`. `begin` ends what an earlier driver left open and
+makes its requests fail from then on; nothing it wrote is left undecided when `begin` returns. Speaks the
+protocol of transaction.version 0 and 1 (partitions are added before they are written, Produce up to version
+11), which every cluster since 0.11 serves.
 
 Source: KIP-98, KIP-360; ``TransactionManager`` of Apache Kafka.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from typing import Any, TypeVar
 
 from barnabas.client.network.connection import ChannelError
+from barnabas.client.producers.transaction_coordinator import (
+    END_BEFORE_IMPLICIT,
+    NO_PRODUCER,
+    NO_TIMEOUT_MS,
+    ProducerIdentity,
+    TransactionCoordinator,
+)
 from barnabas.pipeline.cluster_client import ClusterClient
-from barnabas.pipeline.coordinator import TRANSACTION, Coordinator
 from barnabas.pipeline.errors import OptionError, PipelineError
 from barnabas.pipeline.options import SinkOptions
 from barnabas.pipeline.write.publisher import (
     FENCED,
     FencedError,
     Outgoing,
-    ProducerIdentity,
     Publisher,
 )
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import ErrorCode, KafkaError
-from barnabas.wire.messages.add_partitions_to_txn_request import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-)
-from barnabas.wire.messages.add_partitions_to_txn_response import AddPartitionsToTxnResponse
-from barnabas.wire.messages.end_txn_request import EndTxnRequest
-from barnabas.wire.messages.end_txn_response import EndTxnResponse
-from barnabas.wire.messages.init_producer_id_request import InitProducerIdRequest
-from barnabas.wire.messages.init_producer_id_response import InitProducerIdResponse
 
-ADD_BY_CLIENTS = 3
-"""The last version of AddPartitionsToTxn that clients speak."""
-END_BEFORE_IMPLICIT = 4
+T = TypeVar("T")
+
 INIT_BEFORE_TWO_PHASES = 5
-INT32_MAX = 2**31 - 1
-NO_PRODUCER = ProducerIdentity(-1, -1)
 
 
 class DriverTransaction:
@@ -61,7 +56,6 @@ class DriverTransaction:
         self._cluster = cluster
         self._options = options
         self._two_phase = two_phase
-        self._coordinator = Coordinator(cluster, transactional_id, TRANSACTION)
         self.identity = NO_PRODUCER
         self._partitions: set[TopicPartition] = set()
 
@@ -83,20 +77,15 @@ class DriverTransaction:
         self.continue_as(self.identity)
 
     def _init(self, expected: ProducerIdentity) -> None:
-        timeout_ms = INT32_MAX if self._two_phase else self._options.transaction_timeout_ms
-        request = InitProducerIdRequest(
-            transactional_id=self.transactional_id,
-            transaction_timeout_ms=timeout_ms,
-            producer_id=expected.producer_id,
-            producer_epoch=expected.producer_epoch,
-            enable2_pc=self._two_phase,
-        )
+        timeout_ms = NO_TIMEOUT_MS if self._two_phase else self._options.transaction_timeout_ms
         try:
-            answer = self._coordinator.call(
-                request,
-                InitProducerIdResponse,
-                lambda response: [response.error_code],
-                at_most=None if self._two_phase else INIT_BEFORE_TWO_PHASES,
+            self.identity = self._ask(
+                lambda coordinator: coordinator.take_identity(
+                    expected,
+                    transaction_timeout_ms=timeout_ms,
+                    two_phase=self._two_phase,
+                    at_most=None if self._two_phase else INIT_BEFORE_TWO_PHASES,
+                )
             )
         except KafkaError as error:
             if error.code == ErrorCode.INVALID_TRANSACTION_TIMEOUT:
@@ -105,7 +94,6 @@ class DriverTransaction:
                     f" {timeout_ms} is more"
                 ) from error
             raise
-        self.identity = ProducerIdentity(answer.producer_id, answer.producer_epoch)
         self._partitions.clear()
 
     def write(self, batches: Sequence[Outgoing]) -> None:
@@ -118,24 +106,9 @@ class DriverTransaction:
     def _add(self, partitions: Sequence[TopicPartition]) -> None:
         if not partitions:
             return
-        by_topic: dict[str, list[int]] = {}
-        for topic, partition in partitions:
-            by_topic.setdefault(topic, []).append(partition)
-        topics = [
-            AddPartitionsToTxnTopic(name=name, partitions=indexes)
-            for name, indexes in by_topic.items()
-        ]
-        request = AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=self.transactional_id,
-            v3_and_below_producer_id=self.identity.producer_id,
-            v3_and_below_producer_epoch=self.identity.producer_epoch,
-            v3_and_below_topics=topics,
-        )
         self._partitions.update(partitions)
         with self._fencing():
-            self._coordinator.call(
-                request, AddPartitionsToTxnResponse, _codes_of_added, at_most=ADD_BY_CLIENTS
-            )
+            self._ask(lambda coordinator: coordinator.add_partitions(self.identity, partitions))
 
     def commit(self) -> None:
         """All of it counts from now on. Raises `FencedError`: then it may count, or not."""
@@ -148,19 +121,29 @@ class DriverTransaction:
                 self._end(False)
 
     def _end(self, committed: bool) -> None:
-        request = EndTxnRequest(
-            transactional_id=self.transactional_id,
-            producer_id=self.identity.producer_id,
-            producer_epoch=self.identity.producer_epoch,
-            committed=committed,
-        )
         with self._fencing():
-            self._coordinator.call(
-                request,
-                EndTxnResponse,
-                lambda response: [response.error_code],
-                at_most=END_BEFORE_IMPLICIT,
+            self._ask(
+                lambda coordinator: coordinator.end(
+                    self.identity, commit=committed, at_most=END_BEFORE_IMPLICIT
+                )
             )
+
+    def _ask(self, begin: Callable[[TransactionCoordinator], Coroutine[Any, Any, T]]) -> T:
+        """Ask the coordinator until it has done it. Raises `KafkaError`, `ChannelError` (unsupported),
+        `ClusterUnreachableError`."""
+        cluster = self._cluster
+        return cluster.patiently(
+            cluster.patience_ms,
+            f"coordinator of {self.transactional_id}",
+            lambda client: begin(
+                TransactionCoordinator(
+                    client,
+                    self.transactional_id,
+                    timeout_ms=cluster.patience_ms,
+                    attempt_timeout_ms=cluster.request_timeout_ms,
+                )
+            ),
+        )
 
     def _fencing(self) -> _Fencing:
         return _Fencing()
@@ -175,10 +158,3 @@ class _Fencing:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, KafkaError) and error.code in FENCED:
             raise FencedError(str(error)) from error
-
-
-def _codes_of_added(response: AddPartitionsToTxnResponse) -> Iterator[int]:
-    for topic in response.results_by_topic_v3_and_below:
-        for result in topic.results_by_partition:
-            if result.partition_error_code != ErrorCode.OPERATION_NOT_ATTEMPTED:
-                yield result.partition_error_code

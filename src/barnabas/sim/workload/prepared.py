@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from barnabas.client.network.channels import ChannelError
 from barnabas.client.producers.record_accumulator import ProducerSettings
+from barnabas.client.producers.transaction_coordinator import END_BEFORE_IMPLICIT
 from barnabas.client.producers.transactional_producer import (
-    END_BEFORE_IMPLICIT,
     PreparedTransaction,
     TransactionalProducer,
     end_prepared,

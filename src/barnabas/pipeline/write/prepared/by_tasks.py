@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from barnabas.client.network.connection import ChannelError
+from barnabas.client.producers.transaction_coordinator import NO_PRODUCER
 from barnabas.pipeline.errors import (
     ClusterUnreachableError,
     LedgerError,
@@ -34,7 +35,7 @@ from barnabas.pipeline.write.prepared.task import write_in_transaction
 from barnabas.pipeline.write.publisher import FencedError, Outgoing
 from barnabas.pipeline.write.staged_task import StagedTask
 from barnabas.pipeline.write.tokens import PARTICIPANTS_MAX, Token
-from barnabas.pipeline.write.transaction import NO_PRODUCER, DriverTransaction
+from barnabas.pipeline.write.transaction import DriverTransaction
 from barnabas.wire.errors import KafkaError
 
 if TYPE_CHECKING:

@@ -15,13 +15,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from barnabas.client.client import COORDINATOR_MOVED, TRANSACTION
 from barnabas.client.network.connection import ChannelError
-from barnabas.pipeline.broker_connection import Answer, BlockingConnection
-from barnabas.pipeline.cluster_client import ClusterClient, Patience
-from barnabas.pipeline.coordinator import AGAIN, MOVED_ERRORS, TRANSACTION
-from barnabas.pipeline.write.publisher import ProducerIdentity
+from barnabas.client.network.tasks import TaskOutcome
+from barnabas.client.producers.transaction_coordinator import END_BEFORE_IMPLICIT, ProducerIdentity
+from barnabas.pipeline.cluster_client import ClusterClient
+from barnabas.pipeline.patience import Patience
 from barnabas.types import Endpoint
-from barnabas.wire.errors import ErrorCode, KafkaError, code_of
+from barnabas.wire.errors import RETRIABLE, ErrorCode, KafkaError, code_of
 from barnabas.wire.messages.describe_transactions_request import DescribeTransactionsRequest
 from barnabas.wire.messages.describe_transactions_response import (
     DescribeTransactionsResponse,
@@ -38,8 +39,6 @@ ALWAYS, NEVER = "always", "never"
 """Values of option ``taskTransactions``; the third is ``auto``."""
 IN_FLIGHT_MAX = 32
 """Requests under way to one coordinator."""
-END_BEFORE_IMPLICIT = 4
-"""The last version of EndTxn that keeps the producer's epoch, by which a repeated request is known."""
 ONGOING = "Ongoing"
 LOADING_MS_MAX = 5_000
 """Time for a broker that has just become a coordinator to list its transactions."""
@@ -111,7 +110,7 @@ def _find(
         code = code_of(coordinator.error_code)
         if code is ErrorCode.NONE:
             places[names[coordinator.key]] = Endpoint(coordinator.host, coordinator.port)
-        elif code in AGAIN:
+        elif code in RETRIABLE:
             trouble = code.name
         else:
             raise KafkaError(code, f"coordinator of {coordinator.key}")
@@ -128,7 +127,7 @@ def _round(
 ) -> str:
     """Send up to `IN_FLIGHT_MAX` requests to each coordinator, and take the answers."""
     trouble = ""
-    sent: list[tuple[BlockingConnection, Answer, Participant]] = []
+    sent: list[tuple[TaskOutcome[EndTxnResponse], Participant]] = []
     count: dict[Endpoint, int] = {}
     for participant in left:
         endpoint = places.get(participant)
@@ -141,28 +140,23 @@ def _round(
             producer_epoch=participant.producer_epoch,
             committed=commit,
         )
+        answer = cluster.submit(
+            endpoint, request, timeout_ms=cluster.request_timeout_ms, at_most=END_BEFORE_IMPLICIT
+        )
+        sent.append((answer, participant))
+    for answer, participant in sent:
         try:
-            connection = cluster.connection(endpoint)
-            answer = connection.submit(
-                request, timeout_ms=cluster.request_timeout_ms, at_most=END_BEFORE_IMPLICIT
-            )
-            sent.append((connection, answer, participant))
-        except ChannelError as error:
-            places.pop(participant)
-            trouble = str(error)
-    for connection, answer, participant in sent:
-        try:
-            response: EndTxnResponse = connection.wait(answer)
+            response = cluster.wait(answer)
         except ChannelError as error:
             places.pop(participant)
             trouble = str(error)
             continue
         code = code_of(response.error_code)
-        if code not in AGAIN:
+        if code not in RETRIABLE:
             ended[participant] = code
             continue
         trouble = code.name
-        if code in MOVED_ERRORS:
+        if code in COORDINATOR_MOVED:
             places.pop(participant)
     return trouble
 
@@ -171,9 +165,9 @@ def list_open(cluster: ClusterClient, key: str) -> list[Participant]:
     """Transactions of tasks of driver `key` that are open. A coordinator that does not answer, or is being
     loaded for longer than `LOADING_MS_MAX`, is left out."""
     found: list[Participant] = []
-    for connection, names in _open(cluster, pattern_of(key)):
+    for endpoint, names in _open(cluster, pattern_of(key)):
         with suppress(ChannelError):
-            for state in _described(cluster, connection, names):
+            for state in _described(cluster, endpoint, names):
                 suffix = state.transactional_id.removeprefix(f"{key}.")
                 found.append(Participant(suffix, state.producer_id, state.producer_epoch))
     return found
@@ -182,53 +176,50 @@ def list_open(cluster: ClusterClient, key: str) -> list[Participant]:
 def list_keys(cluster: ClusterClient) -> dict[str, int]:
     """When the oldest open transaction of a task began, in ms since 1970, by driver."""
     found: dict[str, int] = {}
-    for connection, names in _open(cluster, ".+" + FORM):
+    for endpoint, names in _open(cluster, ".+" + FORM):
         with suppress(ChannelError):
-            for state in _described(cluster, connection, names):
+            for state in _described(cluster, endpoint, names):
                 key = state.transactional_id.rsplit(".", 2)[0]
                 began_ms = state.transaction_start_time_ms
                 found[key] = min(began_ms, found.get(key, began_ms))
     return found
 
 
-def _open(cluster: ClusterClient, pattern: str) -> Iterator[tuple[BlockingConnection, list[str]]]:
+def _open(cluster: ClusterClient, pattern: str) -> Iterator[tuple[Endpoint, list[str]]]:
     """Names of open transactions that match, by coordinator."""
     cluster.topics([])
     wanted = re.compile(pattern)
     request = ListTransactionsRequest(state_filters=[ONGOING], transactional_id_pattern=pattern)
     for endpoint in cluster.brokers():
         with suppress(ChannelError):
-            connection = cluster.connection(endpoint)
-            listed = _listed(cluster, connection, request)
+            listed = _listed(cluster, endpoint, request)
             names = [state.transactional_id for state in listed.transaction_states]
             names = [name for name in names if wanted.fullmatch(name)]
             if names:
-                yield connection, names
+                yield endpoint, names
 
 
 def _listed(
-    cluster: ClusterClient, connection: BlockingConnection, request: ListTransactionsRequest
+    cluster: ClusterClient, endpoint: Endpoint, request: ListTransactionsRequest
 ) -> ListTransactionsResponse:
     """The answer of a broker. One that has just become a coordinator is asked again: it lists nothing until
     all partitions of its own are loaded."""
     patience = Patience(min(cluster.patience_ms, LOADING_MS_MAX))
     while True:
-        listed = connection.call(
-            request, ListTransactionsResponse, timeout_ms=cluster.request_timeout_ms
-        )
+        listed = cluster.call(endpoint, request, ListTransactionsResponse)
         if listed.error_code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS or patience.left_ms <= 0:
             return listed
         patience.wait(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS.name)
 
 
 def _described(
-    cluster: ClusterClient, connection: BlockingConnection, names: Sequence[str]
+    cluster: ClusterClient, endpoint: Endpoint, names: Sequence[str]
 ) -> list[TransactionState]:
     """Those of `names` that are open at their coordinator."""
-    described = connection.call(
+    described = cluster.call(
+        endpoint,
         DescribeTransactionsRequest(transactional_ids=names),
         DescribeTransactionsResponse,
-        timeout_ms=cluster.request_timeout_ms,
     )
     return [
         state

@@ -1,0 +1,52 @@
+"""How long a pipeline keeps trying what a new leader, a restarted node or time can cure."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from barnabas.pipeline.errors import ClusterUnreachableError
+
+BACKOFF_MS_MIN = 20.0
+BACKOFF_MS_MAX = 500.0
+TRY_MS_MIN = 1_000.0
+"""The least time of a request, however little is left of a patience."""
+
+
+def now_ms() -> float:
+    return time.monotonic() * 1000
+
+
+@dataclass(slots=True)
+class Patience:
+    """How long to keep trying, and how long to wait before the next try."""
+
+    limit_ms: float
+    began_ms: float = field(default_factory=now_ms)
+    backoff_ms: float = BACKOFF_MS_MIN
+    last_error: str = "no answer"
+
+    @property
+    def left_ms(self) -> float:
+        return self.limit_ms - (now_ms() - self.began_ms)
+
+    def try_ms(self, most_ms: float) -> float:
+        """The time-out of the next try: what is left, at most `most_ms`."""
+        return min(most_ms, max(self.left_ms, TRY_MS_MIN))
+
+    def wait(self, error: object) -> None:
+        """Back off. Raises `ClusterUnreachableError` when the time is over."""
+        self.last_error = str(error)
+        left_ms = self.left_ms
+        if left_ms <= 0:
+            raise gave_up(self.limit_ms, self.last_error)
+        time.sleep(min(self.backoff_ms, left_ms) / 1000)
+        self.backoff_ms = min(self.backoff_ms * 2, BACKOFF_MS_MAX)
+
+    def renew(self) -> None:
+        """The operation made progress: restart its time limit and its backoff."""
+        self.began_ms, self.backoff_ms = now_ms(), BACKOFF_MS_MIN
+
+
+def gave_up(limit_ms: float, why: object) -> ClusterUnreachableError:
+    return ClusterUnreachableError(f"gave up after {limit_ms / 1000:.0f} s: {why}")
