@@ -1,4 +1,5 @@
-"""Our own lint of prose: docstrings are sentences, and the names that they quote exist.
+"""Our own lint of prose: docstrings are sentences, the names that they quote exist, and fields are named
+after the classes that they hold.
 
 A name in single backticks is one of ours; names of other programs, configuration keys and values take double
 ones. Packages whose docstrings still begin with fragments are in ``fragments_ratchet.json``, which only
@@ -20,6 +21,7 @@ ROOT = Path(__file__).parent.parent
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))  # a script finds modules beside itself only
 
+from tools.field_names import misnamed  # noqa: E402
 from tools.import_circles import GENERATED, SOURCES  # noqa: E402
 from tools.syntax_trees import nodes_by_kind, nodes_of  # noqa: E402
 
@@ -102,6 +104,11 @@ def test_names_in_backticks_exist() -> None:
     assert not wrong, "names of ours that do not exist (others take two backticks):\n" + "\n".join(
         wrong
     )
+
+
+def test_fields_are_named_after_what_they_hold() -> None:
+    wrong = misnamed()
+    assert not wrong, "\n".join(map(str, wrong))
 
 
 def write_ratchet() -> int:

@@ -17,14 +17,14 @@ class OwnEndpoint:
 
     def __init__(self, node: WatchedNode) -> None:
         self._node = node
-        self._opened: Monitoring | None = None
+        self._monitoring: Monitoring | None = None
 
     def open(self) -> None:
         """Listen where the configuration has addresses. Raises ``OSError``, ``ConfigError``."""
         if self._node.config.values["metrics.listeners"]:
             from barnabas.zookeeper.node.monitored_node import MonitoredZookeeperNode
 
-            self._opened = MonitoredZookeeperNode(self._node).open_endpoint()
+            self._monitoring = MonitoredZookeeperNode(self._node).open_endpoint()
 
     def why_not_ready(self) -> str:
         """The reason why the cluster cannot count on the node; empty where it can."""
@@ -34,5 +34,5 @@ class OwnEndpoint:
         return "" if node.is_ready else f"the broker is not registered: {node.sessions!r}"
 
     def close(self) -> None:
-        if self._opened is not None:
-            self._opened.close()
+        if self._monitoring is not None:
+            self._monitoring.close()
