@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from selenium.webdriver import Chrome
 
 HOSTILE = b"<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 NOT_TEXT = b"\xff\xfe\x1b[31m\x00\xe2\x80\xae"
 OPTIONS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1280,900",
@@ -61,6 +62,7 @@ def cluster(browser: Any) -> Iterator[Cluster]:
     settings = {
         "offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1",
         "broker.session.timeout.ms": "3000", UNVERIFIED: "false",
+        "authorizer.class.name": AUTHORIZER, "super.users": "User:ANONYMOUS",
     }  # fmt: skip
     with Cluster(nodes=3, settings=settings, racks=("a", "b", "c")) as started:
         with connect(started.bootstrap) as client:

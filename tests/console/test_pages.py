@@ -22,6 +22,10 @@ PAGES = {
     "/transactions": "Find those that hang",
     "/producers?topic=flights&partition=0": "last sequence",
     "/moves": "Log directories",
+    "/users": "SCRAM",
+    "/acls": "Add an entry",
+    "/quotas": "limits",
+    "/certificates": "listener",
     "/group/reset?id=billing&way=to-earliest": "--to-earliest --execute",
 }
 """Addresses, and something that each shows."""

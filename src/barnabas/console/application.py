@@ -57,6 +57,7 @@ NAVIGATION = (
     ("configs", "Configurations", "/configs", "o"),
     ("transactions", "Transactions", "/transactions", "x"),
     ("moves", "Reassignments", "/moves", "m"),
+    ("security", "Security", "/users", "s"),
 )
 """Section, name, address and key of each entry."""
 PRINCIPALS = {"PLAINTEXT": "everyone", "SSL": "the console's certificate"}

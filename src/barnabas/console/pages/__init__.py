@@ -10,6 +10,7 @@ from barnabas.console.pages import (
     groups,
     moves,
     records,
+    security,
     topic,
     topics,
     transactions,
@@ -20,4 +21,5 @@ PAGES: tuple[Page, ...] = (
     cluster.PAGE, events.PAGE, topics.PAGE, topic.PAGE, records.PAGE, groups.PAGE, groups.ONE,
     group_reset.PAGE, configs.PAGE, configs.ONE, transactions.PAGE, transactions.ONE, transactions.HANGING,
     transactions.PRODUCERS, transactions.ABORT, moves.PAGE, moves.CANCEL, moves.ELECTION,
+    *security.PAGES,
 )  # fmt: skip
