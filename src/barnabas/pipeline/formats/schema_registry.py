@@ -15,18 +15,19 @@ from __future__ import annotations
 
 import base64
 import json
-import ssl
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote
 
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.formats.value_options import RegistryOptions
 from barnabas.pipeline.patience import now_ms
+
+if TYPE_CHECKING:
+    import ssl
+    from urllib.error import HTTPError
 
 REQUEST_S = 10.0
 TIMEOUT_MS = 30_000.0
@@ -151,13 +152,15 @@ class SchemaRegistry:
 
     def _get(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """GET `path`, or POST `body` to it. Raises `RegistryError`."""
+        from urllib.error import HTTPError
+
         deadline = now_ms() + self._patience_ms
         while True:
             for url in self._options.urls:
                 try:
                     return self._ask(url, path, body)
                 except (OSError, ValueError, RecursionError) as error:
-                    if isinstance(error, urllib.error.HTTPError) and _is_definite(error.code):
+                    if isinstance(error, HTTPError) and _is_definite(error.code):
                         raise self._refused(url, path, error) from error
                     last = f"{url}: {error}"
             if now_ms() >= deadline:
@@ -165,6 +168,8 @@ class SchemaRegistry:
             time.sleep(PAUSE_S)
 
     def _ask(self, url: str, path: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
+        from urllib.request import Request, urlopen  # loads TLS: most queries have no registry
+
         headers = {"Accept": ACCEPT}
         if body is not None:
             headers["Content-Type"] = ACCEPT.partition(",")[0]
@@ -175,8 +180,8 @@ class SchemaRegistry:
             headers["Authorization"] = f"Bearer {self._options.token}"
         data = None if body is None else json.dumps(body).encode()
         target = url + path + (self._query if body is None else "")
-        request = urllib.request.Request(target, data, headers)
-        with urllib.request.urlopen(request, timeout=REQUEST_S, context=self._context) as answer:
+        request = Request(target, data, headers)
+        with urlopen(request, timeout=REQUEST_S, context=self._context) as answer:
             content = answer.read(BYTES_MAX + 1)
         if len(content) > BYTES_MAX:
             raise ValueError(f"an answer of more than {BYTES_MAX} bytes")
@@ -185,7 +190,7 @@ class SchemaRegistry:
             raise ValueError("an answer that is no JSON object")
         return found
 
-    def _refused(self, url: str, path: str, error: urllib.error.HTTPError) -> RegistryError:
+    def _refused(self, url: str, path: str, error: HTTPError) -> RegistryError:
         try:
             said = json.loads(error.read(BYTES_MAX)).get("message", "")
         except (OSError, ValueError, AttributeError, RecursionError):
@@ -201,6 +206,8 @@ def _is_definite(code: int) -> bool:
 def _tls_context(options: RegistryOptions) -> ssl.SSLContext | None:
     if not any(url.startswith("https:") for url in options.urls):
         return None
+    import ssl
+
     try:
         context = ssl.create_default_context(cafile=options.truststore or None)
         if options.keystore:

@@ -23,9 +23,11 @@ def load() -> None:
     """Load what workers need. Prints nothing: Spark reads a port from standard output."""
     import pyspark.worker  # noqa: F401
 
+    from barnabas.host import tls_contexts  # noqa: F401 - some clusters are secured
     from barnabas.pipeline.read import source  # noqa: F401
     from barnabas.pipeline.warm_up import warm_up
     from barnabas.pipeline.write import writers  # noqa: F401
+    from barnabas.security import sasl_client, tls_stream  # noqa: F401
 
     warm_up()
     gc.freeze()
