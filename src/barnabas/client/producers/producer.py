@@ -24,6 +24,12 @@ from barnabas.client.client import Client
 from barnabas.client.network.channels import ChannelError
 from barnabas.client.network.tasks import TaskOutcome
 from barnabas.client.producers.identity import new_identity
+from barnabas.client.producers.produce_requests import (
+    ACCEPTED,
+    IDENTITY_LOST,
+    answers_of,
+    produce_request,
+)
 from barnabas.client.producers.record_accumulator import (
     SEQUENCE_MASK,
     Lane,
@@ -35,29 +41,15 @@ from barnabas.client.records import Delivery, ProducerRecord
 from barnabas.client.transactions import ClientTransaction
 from barnabas.ports import Wakeup
 from barnabas.record.builder import build_batch
-from barnabas.types import Endpoint, TopicPartition, new_tuple
+from barnabas.types import Buffer, Endpoint, new_tuple
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
-from barnabas.wire.messages.produce_request import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
-from barnabas.wire.messages.produce_response import PartitionProduceResponse, ProduceResponse
+from barnabas.wire.messages.produce_request import ProduceRequest
+from barnabas.wire.messages.produce_response import ProduceResponse
 
 __all__ = ["Producer", "ProducerSettings"]
 
-IDENTITY_LOST = frozenset(
-    {
-        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        ErrorCode.UNKNOWN_PRODUCER_ID,
-        ErrorCode.INVALID_PRODUCER_EPOCH,
-        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-        ErrorCode.PRODUCER_FENCED,
-    }
-)
 SEQUENCE_LOST = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
 """The broker does not know what was acknowledged before."""
-ACCEPTED = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
 
 
 class Producer:
@@ -313,32 +305,24 @@ class Producer:
         self.wakeup()
 
     def _request(self, batches: list[ProducerBatch]) -> ProduceRequest:
-        topics: dict[str, TopicProduceData] = {}
-        for batch in batches:
-            name = batch.partition.topic
-            data = topics.get(name)
-            if data is None:
-                topic_id = self._client.cluster.topic_id(name)
-                data = TopicProduceData(name=name, topic_id=topic_id, partition_data=[])
-                topics[name] = data
-            records = build_batch(
-                batch.records,
-                timestamp_ms=0,
-                producer_id=batch.producer_id,
-                producer_epoch=batch.epoch,
-                base_sequence=batch.sequence,
-                codec=self.settings.codec,
-                transactional=self._transaction is not None,
-            )
-            data.partition_data.append(  # type: ignore[attr-defined]
-                PartitionProduceData(index=batch.partition.partition, records=records)
-            )
         transaction = self._transaction
-        return ProduceRequest(
-            transactional_id=None if transaction is None else transaction.transactional_id,
+        return produce_request(
+            [(batch.partition, self._encoded(batch)) for batch in batches],
+            self._client.cluster.topic_id,
             acks=self.settings.acks,
             timeout_ms=int(self.settings.request_timeout_ms),
-            topic_data=list(topics.values()),
+            transactional_id=None if transaction is None else transaction.transactional_id,
+        )
+
+    def _encoded(self, batch: ProducerBatch) -> Buffer:
+        return build_batch(
+            batch.records,
+            timestamp_ms=0,
+            producer_id=batch.producer_id,
+            producer_epoch=batch.epoch,
+            base_sequence=batch.sequence,
+            codec=self.settings.codec,
+            transactional=self._transaction is not None,
         )
 
     def _on_response(self, batches: list[ProducerBatch], response: ProduceResponse | None) -> None:
@@ -348,11 +332,7 @@ class Producer:
             return
         cluster = self._client.cluster
         endpoints = {n.node_id: Endpoint(n.host, n.port) for n in response.node_endpoints}
-        answers: dict[TopicPartition, PartitionProduceResponse] = {}
-        for topic in response.responses:
-            name = topic.name or cluster.name_of(topic.topic_id) or ""
-            for partition in topic.partition_responses:
-                answers[new_tuple(TopicPartition, (name, partition.index))] = partition
+        answers = answers_of(response, cluster.name_of)
         for batch in batches:
             answer = answers.get(batch.partition)
             if answer is None:

@@ -16,7 +16,15 @@ from dataclasses import dataclass, field
 
 from barnabas.client.network.connection import ChannelError
 from barnabas.client.network.tasks import TaskOutcome
+from barnabas.client.producers.produce_requests import (
+    ACCEPTED,
+    ACKS_ALL,
+    IDENTITY_LOST,
+    answers_of,
+    produce_request,
+)
 from barnabas.client.producers.transaction_coordinator import ProducerIdentity
+from barnabas.client.transactions import PRODUCE_BEFORE_IMPLICIT
 from barnabas.pipeline.cluster_client import TRANSIENT, ClusterClient, offsets_of_all
 from barnabas.pipeline.errors import BatchRefusedTooLargeError, PipelineError, WriteRefusedError
 from barnabas.pipeline.offsets import LATEST, Range
@@ -26,30 +34,19 @@ from barnabas.pipeline.read.range_reader import RangeReader
 from barnabas.record.batch import HEADER_SIZE, iterate, stamp_producer
 from barnabas.types import Endpoint, TopicPartition, Uuid
 from barnabas.wire.errors import ErrorCode, code_of
-from barnabas.wire.messages import produce_request, produce_response
+from barnabas.wire.messages.produce_response import ProduceResponse
 
 SEQUENCES = 1 << 31
 REQUEST_BYTES_MAX = 16 << 20
-ACKS_ALL = -1
 
-DONE = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
 AGAIN = TRANSIENT | {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.CORRUPT_MESSAGE}
 TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
-IDENTITY_LOST = frozenset(
-    {
-        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        ErrorCode.UNKNOWN_PRODUCER_ID,
-        ErrorCode.INVALID_PRODUCER_EPOCH,
-        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-        ErrorCode.PRODUCER_FENCED,
-        ErrorCode.TRANSACTION_ABORTABLE,
-        ErrorCode.INVALID_TXN_STATE,
-    }
-)
+IDENTITY_OR_TRANSACTION_LOST = IDENTITY_LOST | {
+    ErrorCode.TRANSACTION_ABORTABLE,
+    ErrorCode.INVALID_TXN_STATE,
+}
 FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
 """In a transaction: another producer has the transactional id, or the coordinator has aborted it."""
-PRODUCE_BEFORE_IMPLICIT = 11
-"""The last version of Produce in which a batch adds no partition to its transaction."""
 
 
 class IdentityLostError(PipelineError):
@@ -144,11 +141,17 @@ class Publisher:
         """Send the first batch of each partition to its leader, and take the answers. Returns why
         something has to be sent again, or None."""
         self._trouble = None
-        sent: list[tuple[TaskOutcome[produce_response.ProduceResponse], Lot]] = []
+        sent: list[tuple[TaskOutcome[ProduceResponse], Lot]] = []
         for lot in self._lots():
             answer = self._cluster.submit(
                 lot.leader,
-                self._request(lot),
+                produce_request(
+                    [(partition, self._stamp(partition)) for partition in lot.partitions],
+                    lot.topic_ids.__getitem__,
+                    acks=ACKS_ALL,
+                    timeout_ms=self._timeout_ms,
+                    transactional_id=self._transactional_id,
+                ),
                 timeout_ms=self._timeout_ms + 10_000.0,
                 at_most=PRODUCE_BEFORE_IMPLICIT if self._transactional_id else None,
             )
@@ -182,28 +185,8 @@ class Publisher:
             filling[leader.endpoint] = (lot, size + more)
         return lots
 
-    def _request(self, lot: Lot) -> produce_request.ProduceRequest:
-        by_topic: dict[str, list[produce_request.PartitionProduceData]] = {}
-        for partition in lot.partitions:
-            by_topic.setdefault(partition.topic, []).append(
-                produce_request.PartitionProduceData(
-                    index=partition.partition,
-                    records=memoryview(self._stamp(partition)).toreadonly(),
-                )
-            )
-        return produce_request.ProduceRequest(
-            transactional_id=self._transactional_id,
-            acks=ACKS_ALL,
-            timeout_ms=self._timeout_ms,
-            topic_data=[
-                produce_request.TopicProduceData(
-                    name=name, topic_id=lot.topic_ids[name], partition_data=data
-                )
-                for name, data in by_topic.items()
-            ],
-        )
-
-    def _stamp(self, partition: TopicPartition) -> bytearray:
+    def _stamp(self, partition: TopicPartition) -> memoryview:
+        """The batch with the identity in it."""
         if partition not in self._stamped:
             batch = self._queues[partition][0]
             data = batch.load()
@@ -216,34 +199,28 @@ class Publisher:
                 is_transactional=self._transactional_id is not None,
             )
             self._stamped[partition] = data
-        return self._stamped[partition]
+        return memoryview(self._stamped[partition]).toreadonly()
 
-    def _on_response(self, response: produce_response.ProduceResponse, lot: Lot) -> None:
+    def _on_response(self, response: ProduceResponse, lot: Lot) -> None:
         names = {topic_id: name for name, topic_id in lot.topic_ids.items()}
-        for topic in response.responses:
-            for answer in topic.partition_responses:
-                name = topic.name or names[topic.topic_id]
-                partition = TopicPartition(name, answer.index)
-                code = code_of(answer.error_code)
-                if code in DONE:
-                    self._done(partition)
-                    continue
-                why = f"{partition}: {code.name} {answer.error_message or ''}".rstrip()
-                if code in FENCED and self._transactional_id is not None:
-                    raise FencedError(why)
-                if code in IDENTITY_LOST:
-                    self._lost[partition] = (self._queues[partition][0].sequence, why)
-                    self._drop(partition)
-                    continue
-                if code in TOO_LARGE:
-                    refused = self._queues[partition][0]
-                    why += f": {too_large(refused, self._options)}"
-                    self._too_large[partition] = why
-                    self._drop(partition)
-                    continue
-                if code not in AGAIN:
-                    raise WriteRefusedError(why)
+        for partition, answer in answers_of(response, names.get).items():
+            code = code_of(answer.error_code)
+            why = f"{partition}: {code.name} {answer.error_message or ''}".rstrip()
+            if code in ACCEPTED:
+                self._done(partition)
+            elif code in FENCED and self._transactional_id is not None:
+                raise FencedError(why)
+            elif code in IDENTITY_OR_TRANSACTION_LOST:
+                self._lost[partition] = (self._queues[partition][0].sequence, why)
+                self._drop(partition)
+            elif code in TOO_LARGE:
+                refused = self._queues[partition][0]
+                self._too_large[partition] = f"{why}: {too_large(refused, self._options)}"
+                self._drop(partition)
+            elif code in AGAIN:
                 self._failed([partition], why)
+            else:
+                raise WriteRefusedError(why)
 
     def _done(self, partition: TopicPartition) -> None:
         queue = self._queues[partition]
