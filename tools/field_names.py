@@ -31,6 +31,7 @@ ROLES: dict[str, frozenset[str]] = {
     "ControllerContext": frozenset({"cluster"}),
     "End": frozenset({"near", "far", "other"}),
     "EnsembleServer": frozenset({"leader"}),
+    "JobsAtOnce": frozenset({"background"}),  # a port
     "PartitionLog": frozenset({"source", "copy"}),
     "Producer": frozenset({"inner"}),  # public
     "QuorumController": frozenset({"decider"}),  # of a cluster without a quorum
