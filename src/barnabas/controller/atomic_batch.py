@@ -24,7 +24,7 @@ from barnabas.wire.schema import Message
 RECORDS_MAX = 10_000
 """Records that one request may cause, as in Kafka."""
 ITEM_WEIGHT = 10
-"""A topic's checks, its configurations and its answer cost as much as so many records."""
+"""The number of records that cost as much as one topic's checks, configurations and answer."""
 ATTEMPTS_MAX = 5
 
 R = TypeVar("R", bound=Message)
@@ -38,11 +38,11 @@ class BatchItem(NamedTuple):
     decide: Callable[[], tuple[Any, Iterator[Message]]]
     refuse: Callable[[KafkaError], Any]
     read_set: Callable[[], Any]
-    """The state on which it is decided beside brokers, configurations and features."""
+    """The state on which it is decided, beside brokers, configurations and features."""
 
 
 class AtomicBatchBuilder(Generic[R]):
-    """The parts of one request on their way to one decision."""
+    """Makes one decision of the parts of a request."""
 
     def __init__(
         self,
@@ -52,7 +52,8 @@ class AtomicBatchBuilder(Generic[R]):
         *,
         validate_only: bool,
     ) -> None:
-        """`parts` may be decided more than once; `respond` makes the response of their results."""
+        """`respond` makes the response from the results of `parts`. A part may be decided more than
+        once."""
         self._cluster = cluster
         self._parts = parts
         self._respond = respond
@@ -63,7 +64,8 @@ class AtomicBatchBuilder(Generic[R]):
         self._prepared = Prepared([], [])
 
     def decision(self) -> Decision[R]:
-        """At once where it is little. Raises POLICY_VIOLATION where it is more than 10,000 records."""
+        """The decision. It is made at once if it is small, else in slices. Raises POLICY_VIOLATION if it
+        has more than 10,000 records."""
         attempts = self._attempts()
         if self._is_large:
             return Decision(self._respond([]), [], work=attempts, then=self._whole)
@@ -72,7 +74,8 @@ class AtomicBatchBuilder(Generic[R]):
         return self._whole(self._cluster)
 
     def _attempts(self) -> Iterator[Decision[None]]:
-        """Decide all parts, again where something that they rest on has changed between two slices."""
+        """Decide all parts. If the state on which they depend has changed between two slices, decide them
+        again."""
         for attempt in range(ATTEMPTS_MAX):
             before = self._basis()
             for _ in self._gather():

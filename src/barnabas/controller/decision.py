@@ -39,9 +39,9 @@ class Decision(Generic[R]):
     work: Iterator[Decision[None]] | None = None
     """The work that remains to be done in slices once the records are applied."""
     then: Callable[[ControllerContext], Decision[R]] | None = None
-    """After the work: the decision that counts, whose response is the answer."""
+    """The decision that follows the work; its response is the answer."""
     prepared: Prepared | None = None
-    """In place of `records`, where there are thousands."""
+    """The records in another form than `records`, where there are thousands."""
 
     @property
     def size(self) -> int:

@@ -41,7 +41,7 @@ class TopicRules(NamedTuple):
 
     @property
     def unclean(self) -> bool:
-        """Any live replica may lead rather than none."""
+        """Whether any live replica may lead rather than none."""
         return self.recovery == "aggressive"
 
     def effective_min_isr(self, replicas: int) -> int:
@@ -49,7 +49,7 @@ class TopicRules(NamedTuple):
 
 
 class ControllerContext:
-    """The state a decision is made on."""
+    """The state on which a decision is made."""
 
     __slots__ = (
         "_online_directories",
@@ -88,36 +88,37 @@ class ControllerContext:
     ) -> None:
         self.image = image
         self.bounds = bounds
-        """How much is decided in one go."""
+        """How much is decided in one turn."""
         self.node_id = node_id
         """This controller's own id."""
         self.settings = settings
         self.properties: Mapping[str, str] = properties or {}
         """The controller's own properties as text: the defaults behind dynamic configuration."""
         self.voters = voters
-        """The voters of a static quorum, as the settings say."""
+        """The voters of a static quorum, by the settings."""
         self.kraft_version = kraft_version
-        """The level that the quorum keeps itself."""
+        """The level that the quorum keeps itself (kraft.version)."""
         self.policies = policies
-        """The operator's own rules; asked of what passed all others."""
+        """The operator's policies. They check what has passed all other checks."""
         self.next_offset = next_offset
         """Offset that the first record of this decision gets."""
         self.departing: dict[int, str] = {}
-        """Brokers that are being taken out, with the reason; an ordered set."""
+        """The brokers that are being fenced or shut down, with the reason; an ordered set."""
         self.to_recover: dict[int, None] = {}
         """Keys of partitions whose election asks for an unclean recovery; the runtime takes them
         once the decision is applied."""
         self.arriving: int | None = None
         """A broker that is being unfenced in this decision."""
         self.offline_replicas: dict[tuple[Uuid, int], set[int]] = {}
-        """The brokers, by topic id and index, that have answered that the log directory of their replica has
-        failed, where the metadata name no directories (ZooKeeper)."""
+        """The brokers, by topic id and index, that answered that the log directory of their replica has
+        failed. They are counted where the metadata has no directories (ZooKeeper)."""
         self.orders_by_epoch = False
-        """Whether brokers hear of changes by LeaderAndIsr (ZooKeeper): those of Apache Kafka follow one only
-        if its leader epoch is higher than the partition's."""
+        """Whether brokers receive changes by LeaderAndIsr (ZooKeeper). Brokers of Apache Kafka follow one
+        only if its leader epoch is higher than the partition's."""
         self.elr_elections = 0
         self.unclean_elections = 0
-        """Decided here since the process began: leaders out of the ELR, leaders from outside of both."""
+        """How many leaders were elected here since the process began: from the ELR, and from outside of ISR
+        and ELR."""
         self._rules: dict[str, TopicRules] = {}
         self._rules_at = -2
         self._online_directories: dict[int, frozenset[Uuid]] = {}
@@ -125,8 +126,8 @@ class ControllerContext:
 
     @contextmanager
     def leaving(self, brokers: Iterable[int], reason: str) -> Iterator[None]:
-        """Within, `brokers` are departing. That may last many turns: who has begun to take one of them out
-        for another reason in between ends it by itself."""
+        """`brokers` are departing within the context, which may last many turns. A broker that has another
+        reason by then stays departing: what gave that reason ends it."""
         added = [broker for broker in brokers if broker not in self.departing]
         self.departing.update(dict.fromkeys(added, reason))
         try:
@@ -139,7 +140,7 @@ class ControllerContext:
     # -- brokers ---------------------------------------------------------------------------------
 
     def is_active(self, broker: int) -> bool:
-        """May lead and may be in an ISR."""
+        """Whether the broker may lead and may be in an ISR."""
         if broker in self.departing:
             return False
         if broker == self.arriving:
@@ -152,14 +153,15 @@ class ControllerContext:
         return {b: None for b in sorted(self.image.brokers) if self.is_active(b)}
 
     def may_lead(self, broker: int, directory: Uuid) -> bool:
-        """Active, and the replica's log directory is online."""
+        """Whether the broker is active and the replica's log directory is online."""
         if not self.is_active(broker):
             return False
         known = self.image.brokers.get(broker)
         return known is not None and known.has_directory(directory)
 
     def online_directories(self) -> Mapping[int, frozenset[Uuid]]:
-        """Active brokers that named their directories, with those in which a replica is online."""
+        """The active brokers that named their log directories, with the directories in which a replica is
+        online."""
         now = (self.image.broker_version, self.arriving, *self.departing)
         if now != self._online_directories_at:
             brokers = self.image.brokers
@@ -172,8 +174,8 @@ class ControllerContext:
         return self._online_directories
 
     def default_directory(self, broker: int) -> Uuid:
-        """The directory of a new replica: the broker's only one, else unassigned, or migrating
-        where the broker never named its directories (KIP-858)."""
+        """The directory of a new replica: the broker's only one, else unassigned. It is migrating if the
+        broker never named its directories (KIP-858)."""
         known = self.image.brokers.get(broker)
         if known is None or not known.directories:
             return DIRECTORY_MIGRATING
@@ -183,11 +185,11 @@ class ControllerContext:
 
     @property
     def elr_enabled(self) -> bool:
-        """Eligible leader replicas are kept (KIP-966)."""
+        """Whether eligible leader replicas are kept (KIP-966)."""
         return self.image.elr_enabled and self.image.metadata_version >= levels.ELR_SINCE
 
     def rules(self, topic: Topic) -> TopicRules:
-        """The topic's rules, remembered until the image moves."""
+        """The topic's rules, cached until the image changes."""
         if self._rules_at != self.image.config_version:
             self._rules.clear()
             self._rules_at = self.image.config_version
@@ -205,7 +207,7 @@ class ControllerContext:
         )
 
     def _lookup(self, topic: str) -> Callable[[str], str | None]:
-        """The topic's own value, else the cluster's dynamic default, else the properties'."""
+        """The topic's own value, else the cluster's dynamic default, else the value in the properties."""
         own = self.image.config(TOPIC, topic)
         cluster = self.image.config(BROKER, CLUSTER_DEFAULT)
 
@@ -215,7 +217,8 @@ class ControllerContext:
         return setting
 
     def _recovery(self, setting: Callable[[str], str | None]) -> str:
-        """The strategy that is set; unset, the older switch says it (KIP-966)."""
+        """The recovery strategy that is set. If none is set it follows from unclean.leader.election.enable
+        (KIP-966)."""
         strategy = (setting(STRATEGY) or "").lower()
         if strategy in ("none", "balanced", "aggressive"):
             return strategy

@@ -19,19 +19,19 @@ class Quorum(Protocol):
 
     @property
     def is_active(self) -> bool:
-        """This node leads and knows it: `append` works."""
+        """Whether this node leads and knows it, so that `append` works."""
 
     @property
     def leader_endpoint(self) -> Endpoint | None:
-        """A controller listener of the leader; None where that is not known."""
+        """A controller listener of the leader; None if it is unknown."""
 
     @property
     def log_end_offset(self) -> int:
-        """Offset that the next appended record gets."""
+        """The offset that the next appended record gets."""
 
     @property
     def kraft_version(self) -> int:
-        """The level that the quorum keeps: 1 where its log says who votes."""
+        """The level of kraft.version: 1 if the quorum's log says who votes."""
 
     def append(self, values: Sequence[Buffer], /) -> int:
         """Append records that commit all or none; returns the last one's offset."""
@@ -39,8 +39,8 @@ class Quorum(Protocol):
     def upgrade_kraft_version(
         self, level: int, encode: Callable[[Any], Message], *, validate_only: bool = False
     ) -> Message | Parked:
-        """Raise kraft.version, which the quorum keeps itself. `encode` makes the answer of what it
-        said (`error`, `message`)."""
+        """Raise kraft.version, which the quorum keeps itself. `encode` makes the answer from the quorum's
+        result (`error`, `message`)."""
 
 
 class DecidedBatch(Protocol):

@@ -22,14 +22,14 @@ from barnabas.wire.schema import Message
 
 R = TypeVar("R", bound=Message)
 Steps = Iterator[Message | None]
-"""Decides the next part with each step: its record, or None where it needs none."""
+"""Decides the next part with each step. It yields the part's record, or None if the part needs none."""
 
 
 def in_slices(
     bounds: DecisionBounds, names: Sequence[Hashable], steps: Steps, respond: Callable[[], R]
 ) -> Decision[R]:
-    """A step about each of `names`; `respond` makes the response of what they noted. Raises what `steps`
-    raise."""
+    """One step for each of `names`. `respond` makes the response of what the steps noted. Raises what
+    `steps` raise."""
     some_twice = len(set(names)) < len(names)
 
     def pieces() -> Iterator[Decision[None]]:
@@ -57,8 +57,8 @@ def in_steps(
     steps: Iterable[list[int]],
     decide: Callable[[list[int]], list[Record]],
 ) -> tuple[list[Record], Iterator[Decision[None]] | None]:
-    """Records for the keys in all `steps`, which are `size` in all, where these are few; else those of
-    the first step and the work that does the others."""
+    """The records for the keys in all `steps`, `size` in all, if these are few. Otherwise the records of
+    the first step, and the work that does the others."""
     if size <= bounds.inline_max:
         return decide([key for step in steps for key in step]), None
     left = iter(steps)

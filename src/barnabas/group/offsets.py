@@ -28,7 +28,7 @@ from barnabas.group.record_codec import (
 )
 from barnabas.log.state.producer_state import TransactionalWriter
 from barnabas.operation import Instant
-from barnabas.types import ZERO_UUID, Uuid
+from barnabas.types import ZERO_UUID, Uuid, by_topic
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages import offset_commit_request as commit_in
 from barnabas.wire.messages import offset_commit_response as commit_out
@@ -272,14 +272,20 @@ def _all_topics(
     offsets: OffsetTable, group_id: str, newest: bool
 ) -> list[fetch_out.OffsetFetchResponseTopics]:
     known = offsets.items(group_id) if newest else offsets.committed_items(group_id)
-    parts: dict[tuple[str, Uuid], list[fetch_out.OffsetFetchResponsePartitions]] = {}
-    for (topic, partition), committed in sorted(known):
-        unstable = newest and offsets.is_pending(group_id, (topic, partition))
-        found = parts.setdefault((topic, committed.topic_id), [])
-        found.append(_fetched(partition, committed, unstable))
+    topics = by_topic(
+        (
+            (topic, committed.topic_id),
+            _fetched(
+                partition,
+                committed,
+                newest and offsets.is_pending(group_id, (topic, partition)),
+            ),
+        )
+        for (topic, partition), committed in sorted(known)
+    )
     return [
         fetch_out.OffsetFetchResponseTopics(name=topic, topic_id=topic_id, partitions=found)
-        for (topic, topic_id), found in parts.items()
+        for (topic, topic_id), found in topics.items()
     ]
 
 

@@ -22,19 +22,19 @@ from barnabas.controller.partitions.leader_and_isr import (
 
 
 class BrokerFencing:
-    """Which brokers are being fenced, and the work that does it."""
+    """The brokers that are being fenced, and the work that fences them."""
 
     def __init__(self, controller: DutyController) -> None:
         self._controller = controller
         self._pending: dict[int, tuple[int, str]] = {}
-        """Broker → (epoch, reason) of those that no work has taken up yet."""
+        """Broker → (epoch, reason) of the brokers that no work has taken up yet."""
         self._under_way: dict[int, tuple[int, str]] = {}
-        """Those that are being fenced now."""
+        """The brokers that are being fenced now."""
         self._scheduled = False
 
     def fence(self, broker: int, reason: str) -> None:
-        """Fence the broker's present incarnation; nothing to do where that has been done or begun here. That
-        it is departing says nothing: it may be about to lose a directory, and no more."""
+        """Fence the broker's present incarnation, unless that is done or has begun here. A broker that is
+        departing may yet have to be fenced: perhaps it is only about to lose a directory."""
         controller = self._controller
         known = controller.image.brokers.get(broker)
         if known is None or known.fenced:
@@ -55,7 +55,7 @@ class BrokerFencing:
         self._scheduled = False
 
     def _work(self) -> Iterator[Decision[Any]]:
-        """Fence all pending brokers, also those that are added meanwhile."""
+        """Fence all pending brokers, and those that are added meanwhile."""
         try:
             while self._pending:
                 self._under_way, self._pending = self._pending, {}
@@ -77,8 +77,8 @@ class BrokerFencing:
         controller.arm(controller.sessions.deadline_ms())
 
     def _present(self) -> dict[int, tuple[int, str]]:
-        """The brokers still to be fenced, of those under way: other work before this one may have done
-        it. They are departing, whatever that said."""
+        """The brokers of the present work that still have to be fenced: other work may have fenced one
+        meanwhile. They are departing from now on."""
         cluster = self._controller.cluster
         present = {}
         for broker, (epoch, reason) in self._under_way.items():
@@ -91,8 +91,9 @@ class BrokerFencing:
         return present
 
     def _fence_together(self, brokers: dict[int, tuple[int, str]]) -> Iterator[Decision[Any]]:
-        """All at once where the brokers have few partitions. Else first those that they lead, since clients
-        wait for a leader; then those that they follow. The last slice includes the fencing itself."""
+        """The decisions that fence the brokers. Brokers with few partitions are fenced by one decision.
+        Otherwise the first slices move the partitions that they lead, since clients wait for a leader, and
+        the next ones those that they follow. The last slice also has the fencing itself."""
         cluster = self._controller.cluster
         last: list[int] = []
         replicas = sum(cluster.image.replicas_on(broker) for broker in brokers)

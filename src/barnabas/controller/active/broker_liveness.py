@@ -19,11 +19,11 @@ from barnabas.types import Endpoint
 from barnabas.wire.messages.broker_heartbeat_response import BrokerHeartbeatResponse
 
 LATE_MS = 1000.0
-"""A wake-up later than this says more of this controller than of any broker."""
+"""A wake-up that is later than this shows a fault of this controller, not of a broker."""
 
 
 class BrokerLiveness:
-    """Watches brokers and has them fenced."""
+    """Watches brokers, and has a broker fenced when it ends."""
 
     def __init__(self, controller: DutyController, fence: Callable[[int, str], None]) -> None:
         self._controller = controller
@@ -58,7 +58,7 @@ class BrokerLiveness:
             self.probe(known)
 
     def on_heartbeat(self, broker: int, epoch: int, metadata_offset: int, connection: int) -> None:
-        """The broker was heard of: whatever looked like its end was none."""
+        """The broker was heard from, so it has not ended."""
         sessions = self._controller.sessions
         sessions.touch(broker, epoch, self._controller.now_ms(), metadata_offset)
         sessions.seen_on(broker, connection)
@@ -70,7 +70,8 @@ class BrokerLiveness:
     def on_heartbeat_decided(
         self, broker: int, decision: Decision[BrokerHeartbeatResponse], offset: int
     ) -> None:
-        """Note where a broker gave up its leaderships: others must be that far before it stops."""
+        """Note the offset at which a broker gave up its leaderships: the other brokers must have reached it
+        before this one stops."""
         sessions = self._controller.sessions
         session = sessions.get(broker)
         known = self._controller.image.brokers.get(broker)
@@ -81,7 +82,7 @@ class BrokerLiveness:
                 session.shutdown_offset = max(session.shutdown_offset, offset)
 
     def on_registered(self, broker: int, epoch: int) -> None:
-        """A new incarnation: its session begins with its first heartbeat's time-out."""
+        """A new incarnation registered: its session begins with its first heartbeat's time-out."""
         controller = self._controller
         session = controller.sessions.get(broker)
         if session is None or session.epoch != epoch:
@@ -91,7 +92,7 @@ class BrokerLiveness:
             probe.cancel()
 
     def probe(self, known: BrokerRegistration) -> None:
-        """Ask whether the broker's process is gone. Not of this node's own broker."""
+        """Probe whether the broker's process is gone. This node's own broker is not probed."""
         controller = self._controller
         endpoint = self.probe_endpoint(known)
         if known.id == int(controller.config.node_id) or endpoint is None:

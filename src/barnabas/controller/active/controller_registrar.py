@@ -107,8 +107,8 @@ class ControllerRegistrar:
             controller.commit(register_controller(controller.cluster, self.request(), now))
 
     def on_leader(self) -> None:
-        """Another controller leads: ask it to register this one, unless that is done or under way. A request
-        that an earlier leader refused, or did not answer, is sent again at once."""
+        """Another controller leads: send it this controller's registration, unless that is done or under
+        way. A request that an earlier leader refused or did not answer is sent again at once."""
         if self._retry is not None:
             self._retry.cancel()
             self._retry, self._asked, self._retry_ms = None, False, REGISTRATION_RETRY_MS
@@ -129,12 +129,13 @@ class ControllerRegistrar:
         )
 
     def on_levels(self) -> None:
-        """Feature levels changed: where this one may ask now what was refused, it does not wait."""
+        """Feature levels changed: a request that was refused may be accepted now, so it is sent without a
+        delay."""
         if self._retry is not None and self._is_known:
             self.on_leader()
 
     def on_image(self) -> None:
-        """The image may say something else of this controller's id."""
+        """The image may have another registration of this controller's id."""
         known = self._controller.image.controllers.get(self._controller.node_id)
         if known is self._known:
             return
@@ -176,7 +177,7 @@ class ControllerRegistrar:
 
     @property
     def _is_known(self) -> bool:
-        """Whether the level knows of registrations."""
+        """Whether the metadata version has registrations of controllers."""
         return self._controller.image.metadata_version >= CONTROLLER_REGISTRATION_SINCE
 
     def _answered(self, response: object) -> None:

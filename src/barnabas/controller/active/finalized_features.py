@@ -11,16 +11,18 @@ from barnabas.metadata.image.image import MetadataImage
 
 
 class FinalizedFeatures:
-    """`levels` by name, as of `offset`."""
+    """The feature levels by name, as of `offset`."""
 
     def __init__(self) -> None:
         self.levels: dict[str, int] = {}
         self.offset = -1
         self._coming: tuple[dict[str, int], int] | None = None
-        """The levels to come, and the offset up to which the log must be committed for them."""
+        """The levels that will be in force, and the offset up to which the log must be committed before
+        that."""
 
     def on_commit(self, image: MetadataImage, committed_offset: int) -> bool:
-        """Whether `levels` changed. `image` may be ahead of `committed_offset`."""
+        """Compare with the levels of `image`, which may be ahead of `committed_offset`. Returns whether
+        `levels` changed."""
         self.offset, before = committed_offset, self.levels
         while self._coming is not None or image.features != self.levels:
             if self._coming is None:
@@ -32,10 +34,10 @@ class FinalizedFeatures:
         return self.levels is not before
 
     def on_snapshot(self, image: MetadataImage) -> None:
-        """`image` holds nothing but what is committed."""
+        """Take the levels of `image`, which holds committed records only."""
         self._coming = None
         self.on_commit(image, image.offset)
 
     def on_resignation(self) -> None:
-        """Forget the levels to come: what was not committed was undone."""
+        """Forget the levels that were to come: their records were undone."""
         self._coming = None

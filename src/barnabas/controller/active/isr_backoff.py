@@ -21,7 +21,7 @@ ENTRIES_MAX = 50_000
 
 
 class IsrBackoff:
-    """When which replica fell out of which ISR lately."""
+    """The times at which replicas lately fell out of an ISR."""
 
     def __init__(self, cluster: ControllerContext, now_ms: Callable[[], float]) -> None:
         self._cluster = cluster
@@ -29,7 +29,7 @@ class IsrBackoff:
         self._falls: dict[tuple[int, int, int], list[float]] = {}
 
     def fell(self, topic: Topic, index: int, broker: int) -> None:
-        """The leader took `broker` out because it fell behind."""
+        """The leader removed `broker` from the ISR because it fell behind."""
         now_ms = self._now_ms()
         key = (topic.slot, index, broker)
         falls = [at for at in self._falls.pop(key, ()) if at > now_ms - WINDOW_MS]
@@ -39,7 +39,7 @@ class IsrBackoff:
             del self._falls[next(iter(self._falls))]
 
     def why_held(self, topic: Topic, index: int, broker: int) -> str | None:
-        """A sentence on why `broker` may not enter the ISR yet, or None."""
+        """The reason why `broker` may not enter the ISR yet, as a sentence; None if it may."""
         falls = self._falls.get((topic.slot, index, broker))
         if falls is None or broker in topic.rare.get(index, ORDINARY).adding:
             return None

@@ -27,14 +27,14 @@ from barnabas.metadata.records.config_record import ConfigRecord
 from barnabas.wire.schema import Message
 
 TOLD_MAX = 20
-"""Partitions of one broker whose own reasons one pass tells; the others are counted."""
+"""The number of partitions of one broker whose reasons one pass reports; the others are counted."""
 NAMED_MAX = 5
-"""Partitions that are named where they are counted."""
+"""The number of partitions that are named where partitions are counted."""
 CODE = "PREFERRED_LEADER"
 
 
 class Imbalance(NamedTuple):
-    """A broker's partitions by preference, and those it does not lead."""
+    """The partitions that prefer one broker, and those of them that it does not lead."""
 
     broker: int
     preferred: int
@@ -47,8 +47,8 @@ class Imbalance(NamedTuple):
 
 
 def imbalance(cluster: ControllerContext, broker: int) -> Iterator[Imbalance | None]:
-    """How much of what prefers `broker` is led elsewhere, last; before it None, between looks at some
-    partitions."""
+    """Count the partitions that prefer `broker` and have another leader. The result comes last; the steps
+    before yield None."""
     slots = cluster.image.slots
     preferred, scanned = 0, cluster.bounds.scanned_per_slice
     elsewhere = []
@@ -67,7 +67,7 @@ def imbalance(cluster: ControllerContext, broker: int) -> Iterator[Imbalance | N
 
 
 def left_alone(cluster: ControllerContext, topic: Topic, index: int) -> str | None:
-    """Why the preferred replica does not take over now, or None."""
+    """The reason why the preferred replica does not take over now, or None."""
     first = topic.replicas[index][0]
     rare = topic.rare.get(index, ORDINARY)
     if rare.adding or rare.removing:
@@ -80,8 +80,8 @@ def left_alone(cluster: ControllerContext, topic: Topic, index: int) -> str | No
 
 
 class LeaderSearch:
-    """Partitions without a leader are looked at from time to time, and when the rules of elections
-    change: a topic may have allowed meanwhile what it did not."""
+    """The search for partitions without a leader. It runs from time to time, and when the rules of
+    elections change: a topic may allow now what it did not allow before."""
 
     def __init__(self, controller: DutyController) -> None:
         self._controller = controller
@@ -115,7 +115,8 @@ class LeaderSearch:
 
 
 class Reasons:
-    """Why leaders are left alone, told where it is new. Remembers what the last whole pass told."""
+    """The reasons why leaders stay, each reported when it is new. It remembers what the last whole pass
+    reported."""
 
     def __init__(self, note: Callable[[str, str, str], None]) -> None:
         self._note = note
@@ -129,7 +130,7 @@ class Reasons:
             self._note(subject, CODE, why)
 
     def end(self) -> None:
-        """A pass has seen everything: what it did not tell holds no longer."""
+        """A pass has seen all partitions: reasons that it did not report hold no longer."""
         self._told = {subject: self._told[subject] for subject in self._current}
         self._current = {}
 
@@ -172,7 +173,7 @@ class LeaderBalancer:
             self._controller.begin(self.work())
 
     def work(self) -> Iterator[Decision[Any]]:
-        """One pass; a fault in it is not the end of all passes."""
+        """Run one pass. After an exception in it the next pass runs as usual."""
         try:
             yield from self._pass()
         except Exception:
@@ -180,7 +181,7 @@ class LeaderBalancer:
             raise
 
     def _pass(self) -> Iterator[Decision[Any]]:
-        """Over the brokers, in slices."""
+        """One pass over all brokers, in slices."""
         controller = self._controller
         image, tell = controller.image, self._reasons.log_change
         moves, bounds = 0, controller.cluster.bounds
@@ -233,7 +234,8 @@ class LeaderBalancer:
     def _slice(
         self, found: Imbalance, keys: list[int], moves: int, alone: list[str]
     ) -> list[Message]:
-        """Records for the partitions of `keys` that may move; `alone` gets the names of the others."""
+        """The records for the partitions of `keys` that may move. The names of the others are added to
+        `alone`."""
         cluster = self._controller.cluster
         records: list[Message] = []
         for key in keys:
@@ -258,6 +260,6 @@ class LeaderBalancer:
 
 
 def _some(names: list[str], count: int) -> str:
-    """The first few of `count` names, and how many more."""
+    """The first few of `count` names, and the number of the others."""
     more = f" and {count - NAMED_MAX} more" if count > NAMED_MAX else ""
     return ", ".join(names[:NAMED_MAX]) + more

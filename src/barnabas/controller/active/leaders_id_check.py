@@ -38,13 +38,13 @@ class LeadersIdCheck:
             v.endpoint for v in controller.config.voters if v.node_id != controller.node_id
         ]
         self._named: dict[Endpoint, int] = {}
-        """How often each voter named this id."""
+        """How often each voter named this id as the leader's."""
         self._wakeup: Wakeup | None = None
         if self._others:
             self._arm(FIRST_CHECK_MS)
 
     def on_leader(self) -> None:
-        """This process has heard of a leader: there is nothing to look for any more."""
+        """This process has heard of a leader, so the check ends."""
         self._others = []
         if self._wakeup is not None:
             self._wakeup.cancel()
@@ -80,7 +80,7 @@ class LeadersIdCheck:
             )
 
     def _confirmed(self, holder: Endpoint, answer: object) -> None:
-        """Confirm the holder; where the endpoint is this process's own, it names no leader."""
+        """Ask the named endpoint whether it leads. The own endpoint of this process names no leader."""
         me = self._controller.node_id
         if not self._others or not isinstance(answer, DescribeClusterResponse):
             return

@@ -21,7 +21,7 @@ STATS = "kafka.controller:type=ControllerStats,name="
 PARTITIONS = "barnabas.controller:type=Partitions,name="
 OWN = "barnabas.controller:type=Controller,name="
 COUNTED = object()
-"""The steps have ended."""
+"""The steps of the count have ended."""
 
 
 def count_steps(
@@ -38,7 +38,7 @@ def count_steps(
 
 
 def count_then(role: QuorumController, on_counted: Callable[[dict[str, int]], None]) -> None:
-    """Call `on_counted` with every metric by its name, after this turn or some later one."""
+    """Call `on_counted` with every metric by its name, in this turn or a later one."""
     steps = count_steps(role, on_counted)
 
     def turn() -> None:

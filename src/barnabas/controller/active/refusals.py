@@ -28,7 +28,7 @@ class RefusalNote(NamedTuple):
 
 
 class Refusals:
-    """A bounded list, newest last."""
+    """The last refusals, at most a fixed number, the newest last."""
 
     def __init__(self, wall_ms: Callable[[], int], most: int = REFUSALS_MAX) -> None:
         self._wall_ms = wall_ms
@@ -40,12 +40,14 @@ class Refusals:
         self._count += 1
 
     def note_all(self, api: str, response: Message) -> None:
-        """Every part of a response that carries an error, by the name it has there. Of a response
-        of very many parts the first `PARTS_MAX` are looked at: this is within one turn."""
+        """Every part of a response that carries an error, with the name that it has there. Of a response
+        with very many parts only the first `PARTS_MAX` are looked at, since this takes place within one
+        turn."""
         self._note_part(api, response, PARTS_MAX)
 
     def _note_part(self, api: str, response: Message, left: int, within: str = "") -> int:
-        """How many parts may still be looked at. `within` is what the part around this one is about."""
+        """Note the errors of a part and of those in it, `left` parts at most. Returns how many are left.
+        `within` is the subject of the part around this one."""
         code, lists = getattr(response, "error_code", 0), _lists_of(type(response))
         if not code and not lists:
             return left
@@ -61,12 +63,12 @@ class Refusals:
         return left
 
     def since(self, at_ms: int = 0) -> list[RefusalNote]:
-        """Those noted at `at_ms` or later."""
+        """The refusals at `at_ms` or later."""
         return [note for note in self._notes if note.at_ms >= at_ms]
 
     def after(self, number: int) -> list[RefusalNote]:
-        """Those noted after the one of this number. A number that is not reached yet is of an
-        earlier process: then all."""
+        """The refusals after number `number`. If that number has not been reached yet, it is one of an
+        earlier process, and all refusals are returned."""
         if number >= self._count:
             number = -1
         return [note for note in self._notes if note.number > number]

@@ -15,7 +15,7 @@ from barnabas.wire.schema import Message
 
 M = TypeVar("M", bound=Message)
 Answers = Mapping[int, LogEndQuery]
-"""The answers by partition key; a partition that is not in it was not asked for."""
+"""The answers by partition key. It lacks the partitions about which no replica was asked."""
 
 
 def decide_after_survey(
@@ -25,8 +25,8 @@ def decide_after_survey(
     keys: list[int],
     decider: Callable[[ControllerContext, Answers], Decision[M]],
 ) -> M | Parked:
-    """`role.decide`, once the live replicas of `keys` have said how far they are or did not in time; at
-    once where there are none. Raises `KafkaError`."""
+    """`role.decide` after the live replicas of `keys` have answered how far they are, or have not answered
+    in time. Without live replicas it decides at once. Raises `KafkaError`."""
     if not keys:
         return role.decide(api, request, lambda cluster: decider(cluster, {}))
     parked = Parked()

@@ -41,17 +41,18 @@ from barnabas.wire.messages.list_offsets_response import ListOffsetsResponse
 from barnabas.wire.schema import Message
 
 DEADLINE_MS = 1500.0
-"""How long an answer is waited for, from the first question."""
+"""How long the controller waits for the answers, from the first question."""
 BEHIND_MS = 50.0
-"""After this time a broker is asked again that did not know a partition's leader epoch yet."""
+"""How long the controller waits before it asks a broker again that did not know a partition's leader epoch
+yet."""
 INQUIRY_RETRY_MS = 1000.0
-"""After this time the replicas of a partition are asked again where none has answered."""
+"""How long the controller waits before it asks a partition's replicas again if none has answered."""
 BALANCED_WAIT_MS = 30_000.0
 """How long a balanced recovery waits for absent replicas, before it chooses among the last known leader
 and the other replicas that answered."""
 LATEST = -1
 ASKING = -1
-"""In place of a partition's key: a survey is not ended by the answers that come while it asks."""
+"""A survey has this in place of a partition's key: no answer that comes while it asks ends the survey."""
 
 
 class QuerySender(Protocol):
@@ -69,14 +70,14 @@ class QuerySender(Protocol):
 
 
 def elect_most_advanced(cluster: ControllerContext, inquiry: LogEndQuery) -> Decision[None] | None:
-    """The record that makes the furthest replica lead; None where there is nothing to do."""
+    """The record that makes the furthest replica lead; None if the partition needs no change."""
     at = cluster.image.at(inquiry.key)
     if at is None or at[0].leader[at[1]] != NO_LEADER:
         return None
     change = PartitionChangeBuilder(cluster, at[0], at[1], "unclean recovery")
 
     def strategy(electorate: Electorate) -> Elected:
-        """The topic's rules may have changed since the replicas were asked, or an in-sync one be back."""
+        """Elect by the present rules and ISR: both may have changed since the replicas were asked."""
         now = offline(electorate)
         if now.recover or now.unclean:
             told_epochs = not inquiry.untold
@@ -107,14 +108,14 @@ class UncleanRecovery:
         self._sender = sender
         self._inquiries: dict[int, LogEndQuery] = {}
         self._behind: list[tuple[float, int, list[LogEndQuery]]] = []
-        """When to ask again, which broker, for which partitions it was behind."""
+        """The brokers that were behind: when each is asked again, and about which partitions."""
         self._retry: dict[int, float] = {}
-        """Key → when to ask again."""
+        """Partition key → the time at which its replicas are asked again."""
         self._since: dict[int, float] = {}
-        """Key → when it was first asked, for as long as a balanced recovery lasts."""
+        """Partition key → the time of the first question, for as long as a balanced recovery lasts."""
 
     def on_activation(self) -> None:
-        """Nothing is asked before a partition needs it."""
+        """Do nothing: no replica is asked before a partition needs it."""
 
     def clear(self) -> None:
         """This controller is not active any more: ask no replica, and let the callers that waited for a
@@ -133,7 +134,7 @@ class UncleanRecovery:
 
     @property
     def under_way(self) -> Mapping[int, LogEndQuery]:
-        """Those that wait for answers."""
+        """The callers that wait for answers."""
         return self._inquiries
 
     def survey(
@@ -296,7 +297,7 @@ class UncleanRecovery:
         controller.arm(self.deadline_ms())
 
     def _forget_former(self, inquiry: LogEndQuery) -> None:
-        """Forget what a process answered that another one has followed since."""
+        """Forget the answer of a broker's process after another process has followed it."""
         brokers = self._controller.image.brokers
         for broker in list(inquiry.answers):
             known = brokers.get(broker)
@@ -304,8 +305,9 @@ class UncleanRecovery:
                 del inquiry.answers[broker]
 
     def _may_choose(self, inquiry: LogEndQuery) -> bool:
-        """A balanced recovery hears every replica first, and waits for the furthest one where that has died
-        since; for `BALANCED_WAIT_MS`, after which who answered does, the last known leader among them."""
+        """Whether to choose now. A balanced recovery waits for every replica, and for the furthest one if
+        that has died since its answer. After `BALANCED_WAIT_MS` it chooses among the replicas that
+        answered, with the last known leader."""
         controller = self._controller
         at = controller.image.at(inquiry.key)
         if at is None or controller.cluster.rules(at[0]).recovery != "balanced":
@@ -335,7 +337,7 @@ class UncleanRecovery:
         return min(due, default=None)
 
     def on_time(self, now_ms: float) -> None:
-        """Choose among the replicas that have answered by now; ask again where none had."""
+        """Choose among the replicas that have answered by now. If none has answered, ask again later."""
         self._choose([i for i in self._inquiries.values() if i.deadline_ms <= now_ms])
         behind = [retry for retry in self._behind if retry[0] <= now_ms]
         self._behind = [retry for retry in self._behind if retry[0] > now_ms]
@@ -355,7 +357,7 @@ def _is_leaderless(controller: DutyController, key: int) -> bool:
 
 
 def _answers(response: ListOffsetsResponse) -> dict[tuple[str, int], Position]:
-    """The positions by partition; those that a broker does not hold are left out."""
+    """The positions of the replicas that hold the partition, by partition."""
     answers = {}
     for topic in response.topics:
         for data in topic.partitions:

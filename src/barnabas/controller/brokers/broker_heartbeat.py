@@ -54,8 +54,8 @@ def heartbeat(
 
 
 def _lost_all(known: BrokerRegistration, request: BrokerHeartbeatRequest) -> bool:
-    """Whether every registered log directory failed. (No record can say so: an empty list of directories
-    means that they did not change.)"""
+    """Whether every registered log directory failed. No record can hold that, since an empty list of
+    directories means that they did not change."""
     return bool(known.directories) and len(_lost(known, request)) == len(known.directories)
 
 

@@ -15,7 +15,7 @@ UNKNOWN_OFFSET = -1
 
 
 class BrokerSession:
-    """One broker's contact. Times are milliseconds of the monotonic clock."""
+    """The contact with one broker. Times are milliseconds of the monotonic clock."""
 
     __slots__ = (
         "broker",
@@ -32,9 +32,9 @@ class BrokerSession:
         self.epoch = epoch
         self.last_contact_ms = now_ms
         self.metadata_offset = UNKNOWN_OFFSET
-        """How far its copy of the metadata log is."""
+        """The offset up to which its copy of the metadata log goes."""
         self.shutdown_offset = UNKNOWN_OFFSET
-        """Offset that every other broker must have replayed before it may shut down."""
+        """The offset that every other broker must have replayed before this one may shut down."""
         self.connection_id = 0
         self.connection_open = False
 
@@ -46,7 +46,7 @@ class BrokerSession:
 
 
 class BrokerSessions:
-    """All sessions, ascending by broker where order can matter."""
+    """All sessions, in ascending order of brokers where order can matter."""
 
     def __init__(self, timeout_ms: float) -> None:
         self.timeout_ms = timeout_ms
@@ -77,7 +77,8 @@ class BrokerSessions:
         return session
 
     def seen_on(self, broker: int, connection_id: int) -> None:
-        """The broker speaks through this connection: its end is a sign that the broker died."""
+        """The broker sends its heartbeats through this connection; when it ends, the broker may have
+        died."""
         session = self._sessions.get(broker)
         if session is None:
             return
@@ -99,7 +100,7 @@ class BrokerSessions:
         return session is not None and now_ms < session.last_contact_ms + self.timeout_ms
 
     def expired(self, now_ms: float) -> list[int]:
-        """Brokers whose session has run out, ascending."""
+        """The brokers whose session has run out, in ascending order."""
         # In the form in which `deadline_ms` says it: rounding must not make the two disagree.
         wait = self.timeout_ms
         return sorted(b for b, s in self._sessions.items() if s.last_contact_ms + wait <= now_ms)

@@ -31,7 +31,7 @@ R = TypeVar("R")
 def fence_on_request(
     cluster: ControllerContext, known: BrokerRegistration, reason: str, response: R
 ) -> Decision[R]:
-    """It leaves every ISR and is fenced; `response` follows then."""
+    """The broker leaves every ISR and is fenced; then `response` is the answer."""
     if cluster.image.replicas_on(known.id) <= cluster.bounds.inline_max:
         return Decision(response, fence_records(cluster, [known], reason), reason)
     cluster.departing[known.id] = reason
@@ -60,8 +60,8 @@ def lose_directories(
     change: BrokerRegistrationChangeRecord,
     decision: Decision[R],
 ) -> None:
-    """Replicas in `lost` directories leave ISR and leadership; then `change` says that they are gone. Added
-    to what is decided already."""
+    """Replicas in the `lost` directories leave ISR and leadership, and then `change` says that the
+    directories are gone. The records follow those that are already decided."""
     reason = change.reason or ""
     steps = _lost_in_steps(cluster, known, lost, reason)
     if (
@@ -95,6 +95,6 @@ def _lost_in_steps(
 
 
 def _present(at: ControllerContext, known: BrokerRegistration) -> BrokerRegistration | None:
-    """The broker as it is registered now, if that is still the same incarnation."""
+    """The broker's registration, if it is still that of the same incarnation."""
     now = at.image.brokers.get(known.id)
     return now if now is not None and now.epoch == known.epoch else None

@@ -36,8 +36,8 @@ UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 def update_features(
     cluster: ControllerContext, request: UpdateFeaturesRequest, version: int
 ) -> Decision[UpdateFeaturesResponse]:
-    """All or nothing: the first update that cannot be made refuses the request. Of a feature that is
-    named twice the last one holds."""
+    """Change all levels or none: the first update that cannot be made refuses the request. If a feature is
+    named twice, the last update counts."""
     names = [update.feature for update in request.feature_updates]
     try:
         records = _records(cluster, request, version)
@@ -56,7 +56,7 @@ def update_features(
 
 
 def results(request: UpdateFeaturesRequest, version: int) -> Sequence[UpdatableFeatureResult]:
-    """That each feature is where it was asked to be, in versions that say so."""
+    """The result of each feature when all levels were changed, in versions that have such results."""
     if version > 1:
         return ()
     return [
@@ -152,7 +152,8 @@ def _check_metadata_version(present: int, level: int, kind: int) -> None:
 
 
 def unsupported(cluster: ControllerContext, name: str, level: int) -> str | None:
-    """Which node cannot serve the level, or None: this one, a broker, a controller."""
+    """The node that cannot serve the level, as a sentence: this one, a broker or a controller. None if all
+    can."""
     own = levels.supported(cluster.image.features).get(name)
     if own is None:
         return f"Local controller {cluster.node_id} does not support this feature."
@@ -185,7 +186,8 @@ def unsupported(cluster: ControllerContext, name: str, level: int) -> str | None
 
 
 def _elr_records(cluster: ControllerContext, name: str, level: int) -> list[Message]:
-    """The records that must hold before ELR is on, or that must go once it is off (KIP-966)."""
+    """The records that are needed before ELR is enabled, or that remove its state when it is disabled
+    (KIP-966)."""
     if name != levels.ELR_VERSION:
         return []
     if level == 0:
@@ -217,8 +219,9 @@ def _elr_records(cluster: ControllerContext, name: str, level: int) -> list[Mess
 
 
 def _last_members(cluster: ControllerContext) -> list[Message]:
-    """Without ELR an ISR is never empty: one eligible replica stays as its last member, the last leader
-    where it is among them. Otherwise no replica would be awaited, and the partition stay without a leader."""
+    """The records after which no ISR is empty, as without ELR. One eligible replica becomes the last
+    member, the last leader if it is eligible. Otherwise no replica would be awaited, and the partition
+    would have no leader."""
     records: list[Message] = []
     for topic in list(cluster.image.topics_by_id.values()):
         for index, rare in sorted(topic.rare.items()):

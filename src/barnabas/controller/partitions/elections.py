@@ -17,7 +17,8 @@ from barnabas.metadata.image.topic import NO_LEADER, Replicas
 
 
 class Electorate(NamedTuple):
-    """A partition as an election sees it. `replicas`, `isr` and `elr` are the ones aimed at."""
+    """The state of a partition that an election reads. `replicas`, `isr` and `elr` are those of the change
+    that is being built."""
 
     leader: int
     replicas: Replicas
@@ -26,9 +27,9 @@ class Electorate(NamedTuple):
     last_known: Replicas
     acceptable: Callable[[int], bool]
     balanced: bool = False
-    """With ISR and ELR empty, the last known leader may lead again (KIP-966, balanced)."""
+    """Whether the last known leader may lead again while ISR and ELR are empty (KIP-966, balanced)."""
     unclean: bool = False
-    """Any acceptable replica may lead rather than none."""
+    """Whether any acceptable replica may lead rather than none."""
 
     def valid(self, replica: int) -> bool:
         eligible = self.isr or self.elr
@@ -43,9 +44,11 @@ class Elected(NamedTuple):
     reason: str
     unclean: bool = False
     lossless: bool = False
-    """It led last, and no replica has anything that it lacks: no other leader would have been better."""
+    """Whether it was the last leader and no replica has anything that it lacks. No other leader would have
+    been better."""
     recover: bool = False
-    """Several replicas might lead uncleanly: ask them first which one is furthest ahead."""
+    """Whether several replicas could lead uncleanly. The controller asks them first which one is furthest
+    ahead."""
 
 
 def no_op(e: Electorate) -> Elected:
@@ -56,16 +59,17 @@ def no_op(e: Electorate) -> Elected:
 
 
 def keep_or_offline(e: Electorate) -> Elected:
-    """The present leader where it is valid, else the election of a partition gone offline."""
+    """The present leader where it is valid, else the election of a partition that is offline."""
     if e.leader != NO_LEADER and e.valid(e.leader):
         return Elected(e.leader, "the leader stays")
     return offline(e)
 
 
 def offline(e: Electorate) -> Elected:
-    """The first valid replica in order of assignment; then, ISR and ELR being empty, the last known
-    leader; then, where allowed, the only acceptable replica, uncleanly. Where several are acceptable
-    there is none yet: which of them is furthest ahead has to be asked first."""
+    """The first valid replica in order of assignment. If there is none, because ISR and ELR are empty, the
+    last known leader follows. If that is not allowed either, the only acceptable replica leads uncleanly
+    where this is allowed. Where several are acceptable there is no leader yet: they are asked first which
+    one is furthest ahead."""
     for replica in e.replicas:
         if e.valid(replica):
             return Elected(replica, _clean_reason(e, replica))
@@ -129,14 +133,15 @@ def designated(
 
 
 def may_recover_balanced(e: Electorate) -> bool:
-    """ISR and ELR are empty: every former member was shut down uncleanly. None of them can be believed on
-    its word, but a process that was killed still has what it wrote, and only asking shows who has."""
+    """Whether ISR and ELR are empty because every former member was shut down uncleanly. A member may have
+    lost records, but a process that was killed still has what it wrote, so the controller asks all of
+    them."""
     return e.balanced and not e.isr and not e.elr and len(e.last_known) == 1
 
 
 def _balanced(e: Electorate) -> Elected:
-    """Ask every replica, also where the last known leader is back: it may be the one that lost its log
-    with the power (seed 133)."""
+    """The election that asks every replica, also where the last known leader is back: it may be the one
+    that lost its log in a power failure."""
     live = [replica for replica in e.replicas if e.acceptable(replica)]
     if live and len(e.replicas) == 1:
         return _only_replica(e, live[0])
@@ -155,7 +160,7 @@ def _only_replica(e: Electorate, replica: int) -> Elected:
 
 
 def why_not(e: Electorate, replica: int) -> str:
-    """A sentence on what keeps `replica` from leading."""
+    """The reason why `replica` cannot lead, as a sentence."""
     if replica not in e.replicas:
         return f"{replica} is no replica"
     if not e.acceptable(replica):
@@ -168,7 +173,7 @@ def why_not(e: Electorate, replica: int) -> str:
 
 
 def no_clean_leader_reason(e: Electorate) -> str:
-    """A sentence on why no replica can lead cleanly."""
+    """The reason why no replica can lead cleanly, as a sentence."""
     if e.isr:
         return f"no member of the ISR {list(e.isr)} is available"
     if e.elr:
@@ -187,5 +192,5 @@ def _clean_reason(e: Electorate, replica: int) -> str:
 
 @lru_cache(maxsize=4096)
 def first_live(replica: int, kind: str) -> str:
-    """One text for many partitions."""
+    """The reason for an election of the first live member. Many partitions share the text."""
     return f"{replica} is the first live member of the {kind}"

@@ -19,7 +19,8 @@ from barnabas.metadata.image.topic import NO_LEADER
 
 
 def reconcile(cluster: ControllerContext, why: str = "a new controller") -> Iterator[Decision[Any]]:
-    """The decisions, in slices; `why` says in their reasons who looks."""
+    """The decisions for what a predecessor left undone, in slices. `why` goes into their reasons and says
+    who searches."""
     image = cluster.image
     # Also brokers that are not registered: in ZooKeeper mode a registration ends with its session, also
     # while there is no controller.

@@ -23,8 +23,8 @@ from barnabas.metadata.image.topic import LEADER_UNCHANGED, NO_LEADER, Replicas,
 
 
 class IsrShrinkFastPath:
-    """Decides for one pass, during which the cluster does not change. Without a `reason` it is that of the
-    departing brokers in the partition's ISR."""
+    """Decides the shrinks of one pass, during which the cluster does not change. Without a `reason` each
+    record's reason names the departing brokers in the partition's ISR."""
 
     __slots__ = (
         "_clean",
@@ -44,7 +44,7 @@ class IsrShrinkFastPath:
         self._departing = cluster.departing
         self._given = reason.encode() if reason else b""
         self._online = cluster.online_directories()
-        """Brokers that named no directories are left to the general way."""
+        """Partitions with brokers that named no directories take the general way."""
         version = cluster.image.metadata_version
         self._possible = (
             version >= NO_EPOCH_BUMP_ON_SHRINK_SINCE
@@ -54,7 +54,7 @@ class IsrShrinkFastPath:
         self._topic: Topic | None = None
         self._min_isr = 0
         self._clean = False
-        """No replica may lead the topic's partitions uncleanly."""
+        """Whether no replica may lead the topic's partitions uncleanly."""
         self.pending_shrinks = Shrinks()
         """The shrinks that were decided so far."""
 
@@ -64,8 +64,8 @@ class IsrShrinkFastPath:
         return drained
 
     def add(self, topic: Topic, index: int, isr: Replicas, leaving: Replicas) -> bool:
-        """Decide a plain shrink: `leaving` are the departing members of `isr`. False where this is not
-        one."""
+        """Decide a plain shrink, by which the members `leaving` leave `isr`. Returns False if this change
+        is not a plain one."""
         replicas, departing = topic.replicas[index], self._departing
         if index in topic.rare or not self._possible or len(replicas) > LIST_MAX:
             return False
@@ -119,7 +119,7 @@ class IsrShrinkFastPath:
         return True
 
     def reason(self, leaving: Replicas) -> str:
-        """Why these leave."""
+        """The reason why these brokers leave the ISR."""
         if self._given:
             return self._given.decode()
         return _joined(tuple([self._departing[broker] for broker in leaving]))

@@ -66,7 +66,7 @@ def isr_updates(
 def _departures(
     cluster: ControllerContext, keys: Iterable[int], reason: str | None
 ) -> Iterator[Record]:
-    """Brokers leave, the usual way of it in bulk."""
+    """The records for brokers that leave: plain shrinks together, the other changes one by one."""
     departing = cluster.departing
     departs = departing.__contains__
     slots = cluster.image.slots
@@ -97,8 +97,8 @@ def _reason_of(departing: Mapping[int, str], leaving: Sequence[int]) -> str:
 
 
 def partitions_leaders_first(cluster: ControllerContext, broker: int) -> Iterator[list[int]]:
-    """Keys of the broker's partitions in steps, those it leads before those it follows: clients wait for
-    a leader more urgently than for an ISR. Each key comes once, by the partition's state at its step."""
+    """Keys of the broker's partitions, in steps. Those that it leads come first, since clients wait for a
+    leader more urgently than for an ISR. Each key comes once, by the partition's state at its step."""
     yield from _sifted(cluster, broker)
     slots = cluster.image.slots
     keys = cluster.image.partition_keys_of(broker)
@@ -137,7 +137,7 @@ def leaderless(cluster: ControllerContext, broker: int) -> Iterator[list[int]]:
 
 
 def _sifted(cluster: ControllerContext, broker: int) -> Iterator[list[int]]:
-    """Empty steps, until asking for the broker's keys takes no time."""
+    """Empty steps, until the broker's keys can be read without a delay."""
     for _ in cluster.image.broker_partitions.sift(broker):
         yield []
 
@@ -145,8 +145,8 @@ def _sifted(cluster: ControllerContext, broker: int) -> Iterator[list[int]]:
 def _led(
     cluster: ControllerContext, keys: Sequence[int], leader: int, taken: bytearray | None = None
 ) -> Iterator[list[int]]:
-    """Those of `keys` whose partition `leader` leads, in steps, an empty one where many were looked at in
-    vain; `taken` notes their positions."""
+    """The keys whose partition `leader` leads, in steps. A step is empty where many keys were looked at in
+    vain; `taken` notes the positions of the keys that were found."""
     slots = cluster.image.slots
     step, bounds = [], cluster.bounds
     for at, key in enumerate(keys):

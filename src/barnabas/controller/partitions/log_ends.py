@@ -10,14 +10,14 @@ from barnabas.metadata.image.topic import NO_LEADER
 
 
 class Position(NamedTuple):
-    """How far a replica is; greater is further ahead."""
+    """The position of a replica's log; the greater one is further ahead."""
 
     epoch: int
     offset: int
 
 
 BEHIND = Position(-2, -2)
-"""In place of an answer: the broker does not know the partition's leader epoch yet."""
+"""The position in place of an answer: the broker does not know the partition's leader epoch yet."""
 
 
 class LogEndQuery:
@@ -35,19 +35,20 @@ class LogEndQuery:
     ) -> None:
         self.key = key
         self.then = then
-        """The step that takes the answers; None elects."""
+        """The step that takes the answers; None if they are for an election."""
         self.asked = asked
         self.epochs = epochs
-        """Broker epochs of those asked: what a former process had, the present one may have lost."""
+        """The epochs of the brokers that were asked. A new process of a broker may have lost what its
+        former process had."""
         self.waiting = dict.fromkeys(asked)
         self.answers: dict[int, Position] = {}
         self.untold = False
-        """A replica answered without the epoch of its log."""
+        """Whether a replica answered without the epoch of its log."""
         self.deadline_ms = deadline_ms
 
     def drop_uncomparable_epochs(self) -> None:
-        """All answers are in. Where one replica's epoch is unknown, no epoch counts; but a negative one,
-        of a corrupt log, stays."""
+        """Prepare the answers, which are complete, for comparison. If one replica's epoch is unknown, no
+        epoch is compared; a negative epoch, which a corrupt log has, stays."""
         if self.untold:
             self.answers = {
                 broker: Position(min(at.epoch, 0), at.offset) for broker, at in self.answers.items()
@@ -61,8 +62,8 @@ def most_advanced(
     *,
     told_epochs: bool = True,
 ) -> Elected:
-    """The strategy: of those that answered and are acceptable, the one that is furthest ahead.
-    `told_epochs`: those of their logs."""
+    """The strategy that elects the replica that is furthest ahead, among those that answered and are
+    acceptable. `told_epochs` are the epochs of their logs."""
     silent = [broker for broker in asked if broker not in answers]
     why = f"; {silent} did not answer" if silent else ""
     best = NO_LEADER

@@ -73,19 +73,20 @@ class PartitionChangeBuilder:
         self.elr = rare.elr
         self.recovery = rare.recovery
         self.directories: dict[int, Uuid] = {}
-        """Replicas whose log directory is set by this change."""
+        """The replicas whose log directory this change sets."""
         self.unclean_shutdown: tuple[int, ...] = ()
-        """Brokers that came back without what they had: they leave the ELR, too."""
+        """The brokers that came back without their records: they leave the ELR, too."""
         self.rules = cluster.rules(topic)
         self.unclean_allowed = self.rules.unclean
         self.strategy: Strategy = elections.keep_or_offline
         self.asked_by_leader = False
-        """Whether the answer tells the leader of this change: it needs no new leader epoch to hear of it."""
+        """Whether the answer to the leader reports this change, so that no new leader epoch is needed for
+        that."""
         self.elected: Elected | None = None
         """The election's result, once built."""
 
     def without(self, brokers: Iterable[int]) -> PartitionChangeBuilder:
-        """Take `brokers` out of the ISR."""
+        """Remove `brokers` from the ISR."""
         self.isr = tuple([r for r in self.isr if r not in brokers])
         return self
 
@@ -120,15 +121,15 @@ class PartitionChangeBuilder:
         return record
 
     def forecast(self) -> Elected:
-        """The election that would be held as things are; nothing comes of it."""
+        """The election that `build` would hold now. It changes nothing."""
         rare = self.topic.rare.get(self.index, ORDINARY)
         return self.strategy(self._electorate(rare.last_known_elr, self.cluster.elr_enabled))
 
     # -- steps -----------------------------------------------------------------------------------
 
     def _complete_reassignment(self) -> None:
-        """Finish where every added replica is in sync and enough remain (KIP-455); where there are to be
-        fewer replicas, all of them."""
+        """Complete the reassignment if every added replica is in sync and enough replicas remain (KIP-455).
+        If the new assignment is smaller, all of its replicas must be in sync."""
         if not self.adding and not self.removing:
             return
         removing = self.removing
@@ -146,8 +147,9 @@ class PartitionChangeBuilder:
         self.reason = joined(self.reason, f"reassignment to {list(replicas)} is complete")
 
     def _keep_last_member(self, old_isr: Replicas) -> None:
-        """Without ELR an ISR does not become empty: of members that all go at once one stays its last, as
-        where they go one by one. The leader, if it is among them, has at least what the others have."""
+        """Without ELR an ISR does not become empty. If all members leave at once, one stays as the last
+        member, as it would if they left one by one. If the leader is among them it stays, since it has at
+        least the records of the others."""
         if not self.isr and old_isr:
             leader = self.topic.leader[self.index]
             self.isr = (leader if leader in old_isr else old_isr[0],)
@@ -234,8 +236,9 @@ class PartitionChangeBuilder:
                 record.leader = self.topic.leader[self.index]
 
     def _bump_for_order(self, record: PartitionChangeRecord) -> None:
-        """A leader of Apache Kafka ignores LeaderAndIsr with the leader epoch that it has, and would
-        offer ISRs with an old partition epoch for ever."""
+        """Whether to raise the leader epoch for a leader of Apache Kafka. It ignores a LeaderAndIsr request
+        with the leader epoch that it has, and would then propose ISRs with an old partition epoch for
+        ever."""
         if not self.cluster.orders_by_epoch or record.leader != LEADER_UNCHANGED:
             return
         moves = (record.replicas, record.adding_replicas, record.removing_replicas)

@@ -132,7 +132,7 @@ class _Rack:
         self.brokers = brokers
         self.counts = [0] * len(brokers)
         self.led = 0
-        """Partitions led here: whose turn it is next."""
+        """The number of partitions led here, from which the next leader follows."""
         self.replicas = 0
 
     def lead(self) -> int:
@@ -141,7 +141,8 @@ class _Rack:
         return self._count_replica(turn)
 
     def follow(self, taken: Sequence[int]) -> int:
-        """The broker with fewest replicas; the one whose turn to lead is furthest away."""
+        """The broker with the fewest replicas; among several the one whose turn to lead is furthest
+        away."""
         size, led, counts = len(self.brokers), self.led, self.counts
         best, rank = -1, (0, 0)
         for i, broker in enumerate(self.brokers):

@@ -55,9 +55,9 @@ class ReassignmentPlan(NamedTuple):
 def plan(
     replicas: Replicas, adding: Replicas, arrived: Replicas, target: Replicas
 ) -> ReassignmentPlan:
-    """From the present `replicas`, of which `adding` are still on their way in, to `target`. Those of them
-    that neither have `arrived` nor are wanted any more go at once (KIP-455): nothing would say later that
-    they were none of the original replicas."""
+    """The assignment on the way from the present `replicas` to `target`; `adding` are those of `replicas`
+    that a reassignment adds. Replicas that have not `arrived` and are not wanted any more are removed at
+    once (KIP-455), since nothing would show later that they were not original replicas."""
     original = [broker for broker in replicas if broker not in adding]
     known = [broker for broker in replicas if broker in original or broker in arrived]
     leaving = tuple(sorted(broker for broker in known if broker not in target))
@@ -162,7 +162,7 @@ def begin(
 
 
 class ReassignmentOrigin(NamedTuple):
-    """The state that a partition goes back to: its replicas without what was added, those in sync of them."""
+    """The state to which a partition returns: its replicas without the added ones, and the ISR of these."""
 
     replicas: Replicas
     isr: Replicas
@@ -182,8 +182,8 @@ def origin(topic: Topic, index: int) -> ReassignmentOrigin:
 
 
 def undecided(cluster: ControllerContext, request: AlterPartitionReassignmentsRequest) -> list[int]:
-    """Keys of the partitions whose cancellation could make several replicas lead uncleanly: how far each
-    is has to be asked first."""
+    """The keys of the partitions whose cancellation could make several replicas lead uncleanly. Their
+    replicas are asked first which one is furthest ahead."""
     keys = []
     for wanted in request.topics:
         topic = cluster.image.topics_by_name.get(wanted.name)

@@ -192,7 +192,7 @@ def _may_renew(principal: str, token: DelegationTokenRecord) -> bool:
 def _find(
     cluster: HasTokens, rules: TokenSettings, secret: bytes
 ) -> DelegationTokenRecord | ErrorCode:
-    """The token of an HMAC."""
+    """The token that has an HMAC."""
     code = _unusable(cluster, rules)
     if code is not None:
         return code
@@ -201,7 +201,7 @@ def _find(
 
 
 def _until(token: DelegationTokenRecord, wall_ms: int) -> DelegationTokenRecord:
-    """`token` with another end, not beyond the longest it may have."""
+    """`token` with another end, which is at most the end of its longest life."""
     changed = copy(token)
     changed.expiration_timestamp = min(token.max_timestamp, wall_ms)
     return changed

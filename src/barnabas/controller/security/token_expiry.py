@@ -13,11 +13,11 @@ from barnabas.controller.security.delegation_tokens import (
 )
 
 BUSY_MS = 100.0
-"""Between two of several decisions."""
+"""The delay between two decisions of one check."""
 
 
 class TokenExpiry:
-    """A duty of the active controller."""
+    """Removes expired tokens, as a duty of the active controller."""
 
     def __init__(self, controller: DutyController, *, enabled: bool) -> None:
         self._controller = controller

@@ -43,7 +43,7 @@ from barnabas.wire.schema import Message
 
 
 def colliding_name(cluster: ControllerContext, name: str) -> str | None:
-    """An existing topic whose metrics would have the same name: '.' and '_' look alike there."""
+    """An existing topic whose metrics would have the same name: metrics write '.' as '_'."""
     if "." not in name and "_" not in name:
         return None
     if name in cluster.image.topics_by_name:

@@ -58,8 +58,8 @@ def _steps(
 def _told_apart(
     cluster: ControllerContext, asked: Sequence[DeleteTopicState]
 ) -> Iterator[tuple[DeleteTopicState, DeletableTopicResult]]:
-    """Each topic of a request once, with its answer, which already says what is wrong about how it was
-    named."""
+    """Each topic of a request once, with its answer. The answer already has the error of a topic that was
+    named wrongly."""
     names = Counter([s.name for s in asked if s.name is not None and s.topic_id == ZERO_UUID])
     ids = Counter([Uuid(s.topic_id) for s in asked if s.name is None])
     by_name = cluster.image.topics_by_name

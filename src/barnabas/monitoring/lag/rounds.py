@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 from barnabas.monitoring.lag.first_record import first_record
 from barnabas.ports import Ports, Wakeup
 from barnabas.record.batch import CorruptBatchError
-from barnabas.types import Uuid
+from barnabas.types import Uuid, by_topic
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from barnabas.wire.messages.fetch_response import FetchResponse, PartitionData
@@ -249,11 +249,10 @@ def parts(places: Iterable[LedPartition], size: int) -> Iterator[list[LedPartiti
 
 
 def offsets_request(asked: Iterable[tuple[LedPartition, int]]) -> ListOffsetsRequest:
-    topics: dict[str, list[ListOffsetsPartition]] = {}
-    for place, timestamp in asked:
-        topics.setdefault(place.topic, []).append(
-            ListOffsetsPartition(partition_index=place.partition, timestamp=timestamp)
-        )
+    topics = by_topic(
+        (place.topic, ListOffsetsPartition(partition_index=place.partition, timestamp=timestamp))
+        for place, timestamp in asked
+    )
     return ListOffsetsRequest(
         replica_id=CONSUMER,
         topics=[ListOffsetsTopic(name=name, partitions=found) for name, found in topics.items()],

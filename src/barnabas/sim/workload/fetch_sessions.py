@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from barnabas.replication.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, next_epoch
 from barnabas.sim.history import Violation
-from barnabas.types import TopicPartition, Uuid
+from barnabas.types import TopicPartition, Uuid, by_topic
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.fetch_request import (
     FetchPartition,
@@ -71,16 +71,18 @@ class ReaderSession:
                 forgotten.append((tp, former.topic_id))
         named = {tp: want for tp, want in wanted.items() if known.get(tp) != want}
         known.update(named)
-        topics: dict[tuple[str, Uuid], list[FetchPartition]] = {}
-        for tp, want in named.items():
-            topics.setdefault((tp.topic, want.topic_id), []).append(
+        topics = by_topic(
+            (
+                (tp.topic, want.topic_id),
                 FetchPartition(
                     partition=tp.partition,
                     current_leader_epoch=want.leader_epoch,
                     fetch_offset=want.offset,
                     partition_max_bytes=want.max_bytes,
-                )
+                ),
             )
+            for tp, want in named.items()
+        )
         return FetchRequest(
             session_id=self.id,
             session_epoch=self.epoch,
