@@ -56,7 +56,7 @@ layers: venv
 	$(BIN)/python -m tools.folder_pairs
 
 tidy: venv
-	$(PYTEST) -q tests/test_tidy.py tests/test_prose.py $(addprefix tests/docs/test_,paths.py invariants.py diagrams.py)
+	$(PYTEST) -q $(addprefix tests/test_,tidy.py prose.py wiring.py) $(addprefix tests/docs/test_,paths.py invariants.py diagrams.py)
 
 commits: venv
 	$(BIN)/python -m tools.commit_subjects

@@ -29,6 +29,7 @@ from barnabas.host.disk import HostDisk
 from barnabas.host.garbage_collector import GarbageCollector
 from barnabas.host.loop import name_of
 from barnabas.metadata.image.image import MetadataImage
+from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.node.metadata_loader import MetadataLoader
 from barnabas.ports import Ports
 from barnabas.raft.core.batches import data_batch
@@ -81,6 +82,16 @@ class CpuClock:
 
     def wall_ms(self) -> int:
         return time.time_ns() // 1_000_000
+
+
+class Reader:
+    """A reader of the broker's image."""
+
+    def on_metadata(self, image: MetadataImage, changes: ImageChanges) -> None:
+        """The image is measured as it is filled."""
+
+    def on_controller_change(self) -> None:
+        """There is no quorum."""
 
 
 class Turns:
@@ -253,10 +264,11 @@ class Bench:
         """Load the snapshot by the applier: into a controller's image and, with `broker`, into a broker's."""
         soon: list[Callable[[], None]] = []
         log = MetadataLoader(cast("Ports", SimpleNamespace(halt=sys.exit)))
-        log.controller = self.world.new_controller()
-        self.world.quorum.listeners.remove(log.controller)
+        controller = self.world.new_controller()
+        log.add_controller(controller)
+        self.world.quorum.listeners.remove(controller)
         if broker:
-            log.on_metadata = lambda image, changes: None
+            log.add_follower(Reader())
         applier = Applier(cast("RaftLog", None), LogMetadata(), log, 9, soon.append)
         self.snapshot.check()  # a node checks it at its start, before the loop runs: it is no turn
         applier.load(self.snapshot)
@@ -264,7 +276,7 @@ class Bench:
         self.turns.turn(applier.run)
         while soon:
             self.turns.turn(soon.pop(0))
-        loaded = [log.controller.image, log.image][: 1 + broker]
+        loaded = [controller.image, log.image][: 1 + broker]
         assert all(len(image.topics_by_id) == len(self.image.topics_by_id) for image in loaded)
         return self.partitions
 

@@ -22,7 +22,16 @@ from typing import IO
 from tools import peers
 
 TESTS = Path(__file__).resolve().parent.parent / "tests"
-COMPUTING = ("unit", "golden", "model", "scripts", "sim", "test_tidy.py", "test_prose.py")
+COMPUTING = (
+    "unit",
+    "golden",
+    "model",
+    "scripts",
+    "sim",
+    "test_tidy.py",
+    "test_prose.py",
+    "test_wiring.py",
+)
 """Folders and modules of `tests` that start no cluster."""
 SPARK = ("spark", "docs/test_pipelines.py", "docs/test_spark.py")
 """Folders and modules of `tests` whose tests mostly use Spark."""

@@ -53,6 +53,10 @@ class Outcome(Generic[Record, Effect]):
     """The producer to whose transaction the records belong: they are a batch of their own then, and take
     effect with its marker. None outside of transactions."""
 
+    def settle_by(self, settled: Callable[[ErrorCode, Instant], Self]) -> None:
+        """Call `settled` in place of the present `on_settled`."""
+        self.on_settled = settled
+
     @property
     def decides(self) -> bool:
         """Whether there is something to write."""

@@ -1,10 +1,9 @@
 """The broker role of a node, assembled: replicas, fetches, lifecycle, coordinators, its APIs.
 
 Constructed with the ports, the node's configuration, and what the node knows before anything runs:
-the cluster's id, the identities of the log directories, the advertised endpoints of the broker's
-listeners (with their real ports), the outgoing channels, the committed image, and where the active
-controller is. The node tells it of committed metadata (`on_metadata`) and of a change of controller
-(`on_controller_change`).
+the identities of the log directories, the channels to brokers, the committed image, the listeners that
+clients use, and the broker's membership in its cluster (`owning_node`). The node tells it of committed
+metadata (`on_metadata`) and of a change of controller (`on_controller_change`).
 
 Nothing is decided here; this class is the ``role`` that the handlers get.
 
@@ -18,19 +17,10 @@ from functools import partial
 from typing import Any, cast
 
 from barnabas.broker.client_telemetry import ClientTelemetry
-from barnabas.broker.cluster_traits import QUORUM_TRAITS, ClusterTraits
 from barnabas.broker.cluster_view import ClusterView
 from barnabas.broker.controller_client.auto_topic_creation import AutoTopicCreation
-from barnabas.broker.controller_client.broker_lifecycle import (
-    BrokerIdentity,
-    BrokerLifecycle,
-    Lifecycle,
-)
-from barnabas.broker.controller_client.controller_channel import (
-    ControllerChannel,
-    ProbingSender,
-    Sender,
-)
+from barnabas.broker.controller_client.broker_lifecycle import BrokerIdentity, Lifecycle
+from barnabas.broker.controller_client.controller_channel import ControllerChannel, ProbingSender
 from barnabas.broker.controller_client.metadata_hold import MetadataHold
 from barnabas.broker.controller_client.producer_ids import ProducerIds
 from barnabas.broker.cooperative_jobs import CooperativeJobs
@@ -47,16 +37,16 @@ from barnabas.broker.follower.fetcher_pool import FetcherPool
 from barnabas.broker.follower.replication_throttle import ReplicationThrottle
 from barnabas.broker.handlers import serve_own
 from barnabas.broker.leader_hints import add_fetch_leaders, add_produce_leaders
+from barnabas.broker.owning_node import BrokerMembership, ClientListeners
 from barnabas.broker.partitions.alter_partition_sender import AlterPartitionSender
 from barnabas.broker.partitions.partition import Partition
 from barnabas.broker.replicas.directory_assignments import DirectoryAssignments
+from barnabas.broker.replicas.isr_rules import IsrRules
 from barnabas.broker.replicas.log_dir_moves import LogDirMoves
 from barnabas.broker.replicas.log_repairs import LogRepairs
 from barnabas.broker.replicas.replica_directories import ReplicaDirectories
 from barnabas.broker.replicas.replica_index import ReplicaIndex
-from barnabas.broker.replicas.replica_table import (
-    ReplicaTable,
-)
+from barnabas.broker.replicas.replica_table import ReplicaTable
 from barnabas.broker.replicas.topic_configs import TopicConfigs
 from barnabas.broker.transaction.transactions import Transactions
 from barnabas.config.listeners import PROTOCOLS
@@ -68,7 +58,6 @@ from barnabas.log.directories.log_directory import LogDirectory
 from barnabas.metadata.features import DIRECTORIES_SINCE
 from barnabas.metadata.image.image import BROKER, CLUSTER_DEFAULT, MetadataImage
 from barnabas.metadata.image.image_changes import ImageChanges
-from barnabas.metadata.image.registrations import holder_of_broker_id
 from barnabas.ports import Ports, Wakeup, no_work
 from barnabas.security.authorization.authorizer import authorizer_of
 from barnabas.security.quotas.client_quotas import ClientQuotas, QuotaWindows
@@ -77,71 +66,67 @@ from barnabas.wire.messages.produce_response import ProduceResponse
 
 
 class Broker:
-    """One broker. Attributes are the parts that handlers use. `open_lifecycle` makes what registers the
-    broker: with the quorum's controller, or elsewhere."""
-
-    lifecycle: Lifecycle
-    listener_metrics: Callable[[], Mapping[str, int]] = dict
-    """The counts of the node's listeners."""
+    """One broker. Attributes are the parts that handlers use."""
 
     def __init__(
         self,
         ports: Ports,
         config: NodeConfig,
-        *,
-        cluster_id: str,
         identities: Mapping[str, MetaProperties],
-        listeners: Mapping[str, Endpoint],
         channels: ProbingSender,
-        to_controllers: Sender,
         image: MetadataImage,
-        controller_endpoint: Callable[[], tuple[int, Endpoint] | Endpoint | None],
-        traits: ClusterTraits = QUORUM_TRAITS,
+        listeners: ClientListeners,
+        membership: BrokerMembership,
     ) -> None:
-        """`identities` are the ``meta.properties`` of each readable path of ``log.dirs``; `channels` lead to
-        brokers; `controller_endpoint` is None while the active controller is not known."""
-        self.ports, self.config, self._controller_endpoint = ports, config, controller_endpoint
-        self.cluster_id, self.image, self.traits = cluster_id, image, traits
-        self.names_controller = traits.names_controller
+        """`identities` are the ``meta.properties`` of each readable path of ``log.dirs``, at least one;
+        `channels` lead to brokers."""
+        self.ports, self.config, self._membership = ports, config, membership
+        self.cluster_id = next(iter(identities.values())).cluster_id
+        self.image, self.traits = image, membership.traits
+        self.names_controller = self.traits.names_controller
         self.authorizer = authorizer_of(config.properties, image, ports.log, ports.clock.now_ms)
-        self.quotas = ClientQuotas(image, ports.clock.now_ms, QuotaWindows.of(config.properties))
-        self.node_id, self.listeners = int(config.node_id), dict(listeners)
+        windows = QuotaWindows.of(config.properties)
+        self.quotas = ClientQuotas(image, ports.clock.now_ms, windows, listeners.measure)
+        self.node_id, self.listeners = int(config.node_id), listeners
+        self._lifecycle: Lifecycle | None = None
         self._dynamic_version = self._last_epoch = -1
         self._texts: dict[str, str] = {}
         self._admitted = self._stopping = self._ready = False
         self._stopped: Callable[[], None] | None = None
         self._timers: dict[str, Wakeup] = {}
 
-        self.controller = ControllerChannel(ports, to_controllers, config.broker.request_timeout_ms)
-        self.controller.look = self.on_controller_change
+        self.controller = ControllerChannel(
+            ports,
+            membership.to_controllers,
+            config.broker.request_timeout_ms,
+            self.on_controller_change,
+        )
         self.deadlines, self.slices = Deadlines(ports), CooperativeJobs(ports)
         self.metadata_hold = self._watch_leaders(channels)
         selector = replica_selector(config.replication.selector, image, self.node_id)
         index, configs = ReplicaIndex(image), TopicConfigs(image, self.broker_texts)
         known = {path: identities.get(path) for path in config.log_dirs}
-        failed = self._on_directory_offline
-        self.logs = LogDirectories(ports, config.logs, known, configs.log_config, failed)
+        reports = self._on_directory_offline, self._on_copy_gone
+        self.logs = LogDirectories(ports, config.logs, known, configs.log_config, *reports)
         self.throttle = ReplicationThrottle(ports.clock, self.node_id, image, self.broker_texts)
         self.fetches = _fetch_service(self, index, selector)
         epoch = self._broker_epoch
         self.isr_sender = AlterPartitionSender(ports, self.controller, self.node_id, epoch)
+        self.repairs = LogRepairs(
+            ports, channels, self.node_id, index, self.logs, self.inter_broker_endpoint
+        )
         self.replicas = ReplicaTable(
             ports,
-            self.node_id,
-            config.replication.lag_time_ms_max,
             index,
             configs,
-            self.logs,
             _replica_directories(self),
+            IsrRules(image, config.replication.lag_time_ms_max, self.isr_sender),
             FetcherPool(self._fetcher_context(channels)),
-            self.isr_sender,
-            LogRepairs(ports, channels, self.node_id, index, self.logs, self.inter_broker_endpoint),
-            self.fetches.check_and_complete,
-            propagates_high_watermarks=selector is not None,
+            self.fetches,
         )
         self.producer_ids = ProducerIds(self.controller, self.node_id, self._broker_epoch)
         self.auto_topics = AutoTopicCreation(
-            ports, self.controller, config, image, traits.takes_envelopes
+            ports, self.controller, config, image, self.traits.takes_envelopes
         )
         self.assignments = DirectoryAssignments(ports, self.controller, self.node_id, epoch)
         self.telemetry = ClientTelemetry(ports, image, config.broker.telemetry_bytes_max)
@@ -149,10 +134,6 @@ class Broker:
         self.hashed = _hashed_partitions(self)
         self.groups = GroupCoordinators(config, ports, partial(self.hashed.of, OFFSETS_TOPIC), self)
         self.transactions = Transactions(self, channels, partial(serve_own, broker=self))
-        self.on_ready: Callable[[], None] = lambda: None
-        """Called once, when the metadata show this incarnation unfenced."""
-        self.on_configured: Callable[[Mapping[str, str]], None] = lambda texts: None
-        self.open_lifecycle = self._quorum_lifecycle
         self.incarnation = Uuid(ports.rng("broker.incarnation").randbytes(16))
 
     def _fetcher_context(self, channels: ProbingSender) -> FetcherContext:
@@ -205,7 +186,7 @@ class Broker:
         self.hashed.load()
         self.replicas.on_leadership(OFFSETS_TOPIC, self._on_offsets_leadership)
         self.transactions.start()
-        self.lifecycle = self.open_lifecycle(self._identity())
+        self._lifecycle = self._membership.open_lifecycle(self._identity(), self.controller)
         replication = self.config.replication
         self._every(
             "high watermarks",
@@ -216,24 +197,13 @@ class Broker:
         self.on_controller_change()
         self.lifecycle.start()
 
-    def _quorum_lifecycle(self, identity: BrokerIdentity) -> Lifecycle:
-        return BrokerLifecycle(
-            self.ports,
-            self.controller,
-            identity,
-            heartbeat_interval_ms=self.config.broker.heartbeat_interval_ms,
-            registration_timeout_ms=self.config.broker.registration_timeout_ms,
-            metadata_offset=lambda: self.image.offset,
-            id_holder=lambda: holder_of_broker_id(self.image.brokers.get(self.node_id)),
-        )
-
     def _identity(self) -> BrokerIdentity:
         protocols = {spec.name: PROTOCOLS.index(spec.protocol) for spec in self.config.listeners}
         return BrokerIdentity(
             self.node_id,
             self.cluster_id,
             self.incarnation,
-            {name: (at, protocols.get(name, 0)) for name, at in self.listeners.items()},
+            {name: (at, protocols.get(name, 0)) for name, at in self.listeners.endpoints.items()},
             self.config.rack,
             [d.directory_id for d in self.logs.directories if d.is_online],
             # It is unknown whether the logs in an offline directory were closed cleanly.
@@ -241,8 +211,14 @@ class Broker:
         )
 
     @property
+    def lifecycle(self) -> Lifecycle:
+        """The lifecycle of this broker's registration; `start` opens it."""
+        assert self._lifecycle is not None, "the broker has not been started"
+        return self._lifecycle
+
+    @property
     def is_started(self) -> bool:
-        return hasattr(self, "lifecycle")
+        return self._lifecycle is not None
 
     def _maybe_admit(self) -> ImageChanges:
         """Take up roles once the image holds this incarnation's registration, and with it what the
@@ -305,11 +281,11 @@ class Broker:
         known = None if self._ready else self.image.brokers.get(self.node_id)
         if known is not None and not known.fenced and known.epoch == self.lifecycle.broker_epoch:
             self._ready = True
-            self.on_ready()
+            self._membership.on_ready()
 
     def on_controller_change(self) -> None:
         """Another controller is active, or none is known to be."""
-        at = self._controller_endpoint()
+        at = self._membership.controller_endpoint()
         if at is None or isinstance(at, Endpoint):
             self.controller.on_controller_change(-1, at)
         else:
@@ -343,6 +319,9 @@ class Broker:
             self.lifecycle.on_directory_offline(directory.directory_id)
             if not any(d.is_online for d in self.logs.directories):
                 self.ports.halt("every log directory has failed")
+
+    def _on_copy_gone(self) -> None:
+        self.moves.end_stale_moves()
 
     def _on_offsets_leadership(self, partition: Partition, epoch: int | None) -> None:
         if epoch is None:
@@ -417,7 +396,7 @@ class Broker:
             timer.cancel()
         self.replicas.apply_queue.clear()
         self.replicas.fetchers.close()
-        self.replicas.repairs.close()
+        self.repairs.close()
         self.groups.close()
         self.transactions.close()
         self.moves.close()
@@ -451,7 +430,7 @@ class Broker:
             "quotas": self.quotas.describe(),
             "moves": self.moves.describe(),
             "transactions": self.transactions.describe(),
-            "damaged": cast("object", self.replicas.repairs.describe()),
+            "damaged": cast("object", self.repairs.describe()),
             "logs": cast("object", self.logs.describe()),
         }
 

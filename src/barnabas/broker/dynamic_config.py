@@ -3,7 +3,7 @@
 What holds for one topic, and min.insync.replicas, is read where it is used (`topic_configs`), and so are
 the replication throttle and cordoned directories. Here is the rest: how many fetchers follow one leader
 (``num.replica.fetchers``), how the cleaner works (`log.cleaner.*`), and how long producer ids are kept
-(``producer.id.expiration.ms``); `on_configured` has the rest, of the node's listeners. Which keys the
+(``producer.id.expiration.ms``); the node's listeners follow the rest. Which keys the
 controller refuses to change: `barnabas.config.broker`.
 
 Source: Kafka's ``DynamicBrokerConfig``.
@@ -63,4 +63,4 @@ def apply_dynamic(broker: DynamicConfigRole) -> None:
         return
     broker.logs.settings = broker.logs.cleaner.settings = logs
     broker.replicas.fetchers.resize(fetchers)
-    broker.on_configured(broker.broker_texts())
+    broker.listeners.follow(broker.broker_texts())

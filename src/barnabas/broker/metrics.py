@@ -54,7 +54,7 @@ def count_steps(
         _of_groups(broker, groups)
         | _of_transactions(broker, states, oldest_ms)
         | _of_quotas(broker)
-        | dict(broker.listener_metrics())
+        | dict(broker.listeners.metrics())
     )
 
 

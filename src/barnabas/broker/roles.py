@@ -7,7 +7,6 @@ of them. `GroupRole`, for the group APIs, is beside the group coordinators.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from barnabas.broker.coordinator.group_coordinator import GroupRole
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from barnabas.broker.coordinator.hashed_partitions import HashedPartitions
     from barnabas.broker.deadlines import Deadlines
     from barnabas.broker.fetch.fetch_service import FetchService
+    from barnabas.broker.owning_node import ClientListeners
     from barnabas.broker.replicas.log_dir_moves import LogDirMoves
     from barnabas.broker.replicas.replica_table import ReplicaTable
     from barnabas.broker.transaction.transactions import Transactions
@@ -201,8 +201,8 @@ class DescribeClusterRole(
     @property
     def quotas(self) -> ClientQuotas: ...
 
-    listener_metrics: Callable[[], Mapping[str, int]]
-    """The counts of the node's listeners."""
+    @property
+    def listeners(self) -> ClientListeners: ...
 
 
 class DescribeConfigsRole(HasImage, HasConfig, HasNodeId, Protocol):
@@ -236,7 +236,7 @@ class TokenRole(HasImage, HasConfig, Protocol):
 
 
 class DynamicConfigRole(HasPorts, HasImage, HasLogs, HasNodeId, HasReplicas, Protocol):
-    on_configured: Callable[[Mapping[str, str]], None]
-    """Called with this broker's configuration when it has changed."""
+    @property
+    def listeners(self) -> ClientListeners: ...
 
     def broker_texts(self) -> dict[str, str]: ...

@@ -18,7 +18,7 @@ from barnabas.client.network.channels import ChannelError, Channels
 from barnabas.client.network.cluster_metadata import BACKOFF_MS, BACKOFF_MS_MAX, ClusterMetadata
 from barnabas.client.network.connection import NO_BOUNDS
 from barnabas.client.network.legacy_requests import Newest
-from barnabas.client.network.tasks import TaskOutcome, Tasks
+from barnabas.client.network.tasks import OnLost, TaskOutcome, Tasks
 from barnabas.ports import ClientPorts
 from barnabas.security.client_security import OPEN, ClientSecurity
 from barnabas.types import Endpoint
@@ -66,12 +66,14 @@ class Client:
         newest: Newest = NO_BOUNDS,
         security: ClientSecurity = OPEN,
         by_purpose: bool = True,
+        on_lost: OnLost | None = None,
     ) -> None:
-        """`newest` binds versions, by API key, as other libraries are bound. `by_purpose`: see `Channels`."""
+        """`newest` binds versions, by API key, as other libraries are bound. `by_purpose`: see `Channels`.
+        `on_lost` gets failures that no task awaits (None: they are logged)."""
         self.ports = ports
         self.now_ms = ports.clock.now_ms
         self.client_id = client_id
-        self.tasks = Tasks(ports)
+        self.tasks = Tasks(ports, on_lost)
         self.newest = newest
         self.channels = Channels(
             ports, client_id, newest=newest, security=security, by_purpose=by_purpose

@@ -43,6 +43,12 @@ class Decision(Generic[R]):
     prepared: Prepared | None = None
     """The records in another form than `records`, where there are thousands."""
 
+    def continue_with(
+        self, work: Iterator[Decision[None]], then: Callable[[ControllerContext], Decision[R]]
+    ) -> None:
+        """Leave `work` to be done in slices; `then` makes the decision that counts."""
+        self.work, self.then = work, then
+
     @property
     def size(self) -> int:
         """How many records are written."""

@@ -13,6 +13,7 @@ return only committed state. Source: ``GroupCoordinatorShard`` of Apache Kafka 4
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from barnabas.config.settings import GroupSettings, OffsetsSettings
 from barnabas.group import membership, offsets, queries, rebalance, sync
@@ -60,10 +61,17 @@ from barnabas.wire.schema import Message
 _EXPIRY = (GroupTimer.EXPIRY, "", "")
 
 
+class GroupObserver(Protocol):
+    """An observer of the decisions that group machines make by themselves."""
+
+    def on_due(self, machine: GroupMachine, outcome: GroupOutcome, at: Instant, /) -> None:
+        """`outcome` was due, and is decided; none of it is applied yet."""
+
+
 class GroupMachine:
     """All groups of one partition."""
 
-    __slots__ = ("offsets", "table")
+    __slots__ = ("_observers", "offsets", "table")
 
     def __init__(
         self,
@@ -72,8 +80,11 @@ class GroupMachine:
         rng: Rng,
         cluster: ClusterTopics | None = None,
         counters: GroupCounters | None = None,
+        observers: Sequence[GroupObserver] = (),
     ) -> None:
-        """`cluster` knows the topics (None: there are none); `counters` are the broker's metrics."""
+        """`cluster` knows the topics (None: there are none); `counters` are the broker's metrics. `observers`
+        may grow."""
+        self._observers = observers
         self.table = GroupTable(settings, offsets_settings, rng, cluster, counters)
         self.offsets = OffsetTable(self.table.journal)
 
@@ -279,12 +290,15 @@ class GroupMachine:
             self.table.timers.schedule(_EXPIRY, at.now_ms + interval_ms)
             self.offsets.sweep()
             outcome = offsets.expire_offsets(self.table, self.offsets, at)
-        return self._finish(outcome)
+        outcome = self._finish(outcome)
+        for observer in self._observers:
+            observer.on_due(self, outcome, at)
+        return outcome
 
     def _finish(self, outcome: GroupOutcome) -> GroupOutcome:
         """Add the operation's replies to waiting requests; do the same for the outcome of `on_settled`."""
         outcome.replies = self.table.take_replies() + outcome.replies
         settled = outcome.on_settled
         if settled is not None:
-            outcome.on_settled = lambda error, at: self._finish(settled(error, at))
+            outcome.settle_by(lambda error, at: self._finish(settled(error, at)))
         return outcome

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 from barnabas.client.admin import Admin, ClusterDescription, NewTopic, TopicOutcome
 from barnabas.client.client import Client, Trying
@@ -49,6 +49,7 @@ BUFFER_BYTES_MAX = 64 * 1024 * 1024
 POLL_MS = 500.0
 SLOW_S = 2.5
 """Duration of a call after which `on_slow` is called."""
+OnSlow: TypeAlias = Callable[[Trying, float], None]
 
 
 def parse_bootstrap(text: str) -> list[Endpoint]:
@@ -70,12 +71,14 @@ def connect(
     client_id: str = "barnabas",
     log_level: str = "error",
     properties: Mapping[str, str] | None = None,
+    on_slow: OnSlow | None = None,
 ) -> Connected:
     """A client of the cluster with the bootstrap servers `bootstrap`; it connects with the first call.
     `properties` are Kafka's client properties ``security.protocol``, ``sasl.*``, ``ssl.*`` and
-    ``config.providers``. Raises ``ConfigError``, and ``ValueError`` for malformed servers."""
+    ``config.providers``. `on_slow` is called with what is tried, and the seconds left, if a call takes longer
+    than `SLOW_S`. Raises ``ConfigError``, and ``ValueError`` for malformed servers."""
     security = security_of(properties or {})
-    return Connected(parse_bootstrap(bootstrap), client_id, log_level, security)
+    return Connected(parse_bootstrap(bootstrap), client_id, log_level, security, on_slow)
 
 
 class Connected:
@@ -87,6 +90,7 @@ class Connected:
         client_id: str,
         log_level: str,
         security: ClientSecurity = OPEN,
+        on_slow: OnSlow | None = None,
     ) -> None:
         self._loop = new_loop()
         self._ports = HostPorts(self._loop, StructuredLog(level=log_level))
@@ -94,8 +98,7 @@ class Connected:
             self._ports.secrets.check_tls(security.tls, is_server=False)
         self.client = Client(self._ports, bootstrap, client_id, security=security)
         self.admin = Admin(self.client)
-        self.on_slow: Callable[[Trying, float], None] | None = None
-        """Called with what is tried, and the seconds left, if a call takes longer than `SLOW_S`."""
+        self._on_slow = on_slow
 
     def __enter__(self) -> Self:
         return self
@@ -132,8 +135,8 @@ class Connected:
 
     def _tell_slow(self) -> None:
         trying = self.client.trying
-        if self.on_slow is not None and trying is not None:
-            self.on_slow(trying, (trying.deadline_ms - self.client.now_ms()) / 1000)
+        if self._on_slow is not None and trying is not None:
+            self._on_slow(trying, (trying.deadline_ms - self.client.now_ms()) / 1000)
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine of the client to its end, as in ``call(client.admin.list_topics())``."""

@@ -30,17 +30,18 @@ class Traffic:
     """Totals over all connections of a node."""
 
     __slots__ = (
-        "bytes_in", "bytes_out", "closed", "faults", "on_drained", "opened", "peak", "unsent",
+        "_on_drained", "bytes_in", "bytes_out", "closed", "faults", "opened", "peak", "unsent",
     )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, on_drained: Callable[[], None]) -> None:
+        """`on_drained` is called when most of more than `limits.FREED_BYTES_RETURNED` queued bytes are
+        gone."""
         self.bytes_in = self.bytes_out = self.opened = self.closed = self.faults = 0
         self.unsent = 0
         """Bytes queued now."""
         self.peak = 0
         """The most that was queued since `on_drained` was called."""
-        self.on_drained: Callable[[], None] | None = None
-        """Called when most of more than `limits.FREED_BYTES_RETURNED` queued bytes are gone."""
+        self._on_drained = on_drained
 
     def queue(self, size: int) -> None:
         self.unsent += size
@@ -50,8 +51,7 @@ class Traffic:
         self.unsent -= size
         if self.peak > limits.FREED_BYTES_RETURNED and self.unsent < self.peak // 8:
             self.peak = self.unsent
-            if self.on_drained is not None:
-                self.on_drained()
+            self._on_drained()
 
     def describe(self) -> dict[str, int]:
         return {

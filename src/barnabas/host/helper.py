@@ -123,7 +123,7 @@ def _read(stream: IO[bytes]) -> bytes | None:
 
 
 def main() -> None:
-    kernel_cache.fallback_folder = own_folder
+    kernel_cache.fall_back_to(own_folder)
     requests: SimpleQueue[tuple[str, bytes]] = SimpleQueue()
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(

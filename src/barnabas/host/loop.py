@@ -7,8 +7,8 @@ machine, and because each event costs less.
 A turn is the time between two polls. During a turn no new event is served, so a turn ends after
 `limits.SLICE_MS` and its remaining callbacks run in the next one, in order. Only a single long callback can
 make a turn longer. The longest turn is a metric, in elapsed and in CPU time, with the name of the callback
-that took most of it. Turns above `limits.TURN_MS_MAX` are counted and reported to `on_slow`. Between two
-turns a `Housekeeper` may run for a turn.
+that took most of it. Turns above `limits.TURN_MS_MAX` are counted and reported (`TurnTimes.report_slow`).
+Between two turns a `Housekeeper` may run for a turn.
 
 Invariants: all callbacks run on the thread that called `run_forever`. An exception of a callback goes to the
 exception handler and stops nothing else. After a descriptor was removed its callbacks are not called any
@@ -66,12 +66,15 @@ NO_TURN = Turn(0.0, 0.0, "", 0.0)
 class TurnTimes:
     """Durations of turns since the start, or since `reset`."""
 
-    __slots__ = ("longest", "longest_cpu", "on_slow", "slow", "turns")
+    __slots__ = ("_on_slow", "longest", "longest_cpu", "slow", "turns")
 
     def __init__(self) -> None:
-        self.on_slow: Callable[[Turn], None] | None = None
-        """Called for each turn above `limits.TURN_MS_MAX`."""
+        self._on_slow: Callable[[Turn], None] | None = None
         self.reset()
+
+    def report_slow(self, on_slow: Callable[[Turn], None]) -> None:
+        """Call `on_slow` for each turn above `limits.TURN_MS_MAX` from now on."""
+        self._on_slow = on_slow
 
     def reset(self) -> None:
         self.turns = self.slow = 0
@@ -98,8 +101,8 @@ class TurnTimes:
             self.longest_cpu = turn
         if took_s > _SLOW_S:
             self.slow += 1
-            if self.on_slow is not None:
-                self.on_slow(turn)
+            if self._on_slow is not None:
+                self._on_slow(turn)
 
     def describe(self) -> dict[str, float | str]:
         return {

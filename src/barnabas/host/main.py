@@ -164,7 +164,7 @@ class NodeProcess:
         """Measure turns from now on, since the start itself was one long turn."""
         times = self._loop.times
         times.reset()
-        times.on_slow = lambda turn: self.ports.log("debug", "loop.slow_turn", **turn.describe())
+        times.report_slow(lambda turn: self.ports.log("debug", "loop.slow_turn", **turn.describe()))
         self._watchdog.start()
 
     def _on_signal(self, number: signal.Signals) -> None:

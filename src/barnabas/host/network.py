@@ -63,7 +63,7 @@ class HostNetwork:
         options: SocketOptions = SocketOptions(),  # noqa: B008 - it does not change
     ) -> None:
         self.loop = loop
-        self.traffic = Traffic()
+        self.traffic = Traffic(self._return_memory)
         self.log = log
         self.options = options
         self.put_off: dict[socket.socket, Timer] = {}
@@ -73,7 +73,6 @@ class HostNetwork:
         self._listeners: dict[HostListener, None] = {}
         self._attempts: dict[_Attempt, None] = {}
         self.spare = SpareDescriptor()
-        self.traffic.on_drained = self._return_memory
 
     # -- ports.Network -----------------------------------------------------------------------------
 

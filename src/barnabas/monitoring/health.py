@@ -64,7 +64,7 @@ def _of_quorum(quorum: RaftNode) -> str:
 def _of_registration(broker: Broker) -> str:
     if not broker.is_started:
         return "the broker's logs are being opened"
-    phase = getattr(broker.lifecycle, "phase", LifecyclePhase.RUNNING)
+    phase = broker.lifecycle.phase
     if phase is not LifecyclePhase.RUNNING:
         return f"the broker is {phase.value}"
     known = broker.image.brokers.get(broker.node_id)

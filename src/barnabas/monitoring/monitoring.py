@@ -173,7 +173,7 @@ class Monitoring:
         """The sources of the broker; they keep what they wrote for its next scrape."""
         if broker is not None and broker is not self._broker:
             self._broker = broker
-            given = broker.listener_metrics() if self._node.controller is not None else {}
+            given = broker.listeners.metrics() if self._node.controller is not None else {}
             self._broker_sources = [
                 partial(broker_source, broker, frozenset(given)),
                 ReplicaSource(broker).steps,

@@ -44,13 +44,17 @@ class Listeners:
         features: FeatureSource,
         credentials: Credentials = no_credentials,
         tokens: Tokens | None = None,
+        address_rate: Callable[[str], float | None] = lambda host: None,
     ) -> None:
-        """`credentials` looks up SCRAM credentials, `tokens` delegation tokens. Raises ``ConfigError``."""
+        """`credentials` looks up SCRAM credentials, `tokens` delegation tokens, `address_rate` the quota of
+        an address for new connections in a second. Raises ``ConfigError``."""
         self._ports = ports
         self._config = config
         self.servers: dict[str, RequestServer] = {}
         self._bound: dict[str, Listener] = {}
-        self.connections = ConnectionQuotas(ports.clock.now_ms, ports.network.capacity)
+        self.connections = ConnectionQuotas(
+            ports.clock.now_ms, ports.network.capacity, address_rate=address_rate
+        )
         self._own_limits = ""
         """The configured text of the limits for single addresses (max.connections.per.ip.overrides)."""
         self._disconnected: list[Callable[[int], None]] = []

@@ -15,6 +15,7 @@ Source: Kafka's ``MetadataLoader``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol, TypeAlias
 
 from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.metadata.image.bulk_partition_records import Replayable
@@ -27,8 +28,7 @@ from barnabas.raft.state_machine import CommittedBatch, SnapshotReader
 from barnabas.types import Buffer
 from barnabas.wire.codec import MalformedError
 
-OnMetadata = Callable[[MetadataImage, ImageChanges], None]
-OnLeader = Callable[[int, int], None]
+OnConfigured: TypeAlias = Callable[[MetadataImage], None]
 
 STAGE_STEP = 50
 """Values of a snapshot that are decoded between two checks of the slice's size."""
@@ -36,20 +36,40 @@ RECORD_WEIGHT = 10
 """Cost of a snapshot's record that is not a new partition, where a new partition costs 1."""
 
 
+class MetadataFollower(Protocol):
+    """A reader of the committed image: the broker of this node, or a migration beside its controller."""
+
+    def on_metadata(self, image: MetadataImage, changes: ImageChanges, /) -> None:
+        """The image moved by committed records."""
+
+    def on_controller_change(self) -> None:
+        """Another node leads the quorum, or none is known to."""
+
+
 class MetadataLoader:
-    """The committed image and its readers."""
+    """The committed image and its readers. The node adds them before its quorum starts: its replica makes
+    the image, whose readers need the replica."""
 
     def __init__(self, ports: Ports) -> None:
         self.ports = ports
         self._bounds = ports.bounds.loader
         self.image = MetadataImage()
         self.controller: QuorumController | None = None
-        self.on_metadata: OnMetadata | None = None
-        self.on_leader: OnLeader | None = None
-        self.on_configured: Callable[[MetadataImage], None] | None = None
-        """Gets the controller's image when a configuration in it has changed: for a node that is only a
-        controller."""
+        self._follower: MetadataFollower | None = None
+        self._on_configured: OnConfigured | None = None
         self._config_version = -1
+
+    def add_controller(
+        self, controller: QuorumController, on_configured: OnConfigured | None = None
+    ) -> None:
+        """`on_configured` gets the controller's image when a configuration in it has changed: for a node that
+        is only a controller."""
+        self.controller, self._on_configured = controller, on_configured
+
+    def add_follower(self, follower: MetadataFollower) -> None:
+        """`follower` reads the image, which is kept only for it."""
+        assert self._follower is None, "the image has one reader"
+        self._follower = follower
 
     def on_commit(self, batches: Sequence[CommittedBatch]) -> Iterator[None] | None:
         """Apply committed batches. Returns the remaining work, a step per turn, where they are large; else
@@ -63,9 +83,10 @@ class MetadataLoader:
 
     def _commit(self, batches: Sequence[CommittedBatch]) -> Iterator[None]:
         """Decode all records once, for both images, and then apply them."""
-        controller, image, most = self.controller, self.image, self._bounds.slice_max
+        controller, image, follower = self.controller, self.image, self._follower
+        most = self._bounds.slice_max
         staged: list[list[Replayable]] = []
-        if self.on_metadata is not None or (
+        if follower is not None or (
             controller is not None and controller.image.offset < batches[-1].last_offset
         ):
             for batch in batches:
@@ -77,9 +98,9 @@ class MetadataLoader:
             controller.on_commit(batches, staged)
             self._report_configs(controller.image)
             yield
-        if self.on_metadata is not None:
+        if follower is not None:
             self._replay(batches, staged)
-            self.on_metadata(image, image.take_changes())
+            follower.on_metadata(image, image.take_changes())
 
     def _replay(
         self, batches: Sequence[CommittedBatch], staged: Sequence[Sequence[Replayable]]
@@ -92,9 +113,9 @@ class MetadataLoader:
                 image.replay_batch(records, batch.last_offset, batch.epoch, batch.append_timestamp)
 
     def _report_configs(self, image: MetadataImage) -> None:
-        if self.on_configured is not None and image.config_version != self._config_version:
+        if self._on_configured is not None and image.config_version != self._config_version:
             self._config_version = image.config_version
-            self.on_configured(image)
+            self._on_configured(image)
 
     def on_snapshot(self, snapshot: SnapshotReader) -> Iterator[None]:
         """Replace the images by the content of `snapshot`, a step per turn of the loop."""
@@ -103,8 +124,9 @@ class MetadataLoader:
         return self._or_halt(self._load(snapshot))
 
     def _load(self, snapshot: SnapshotReader) -> Iterator[None]:
-        followers = [self.controller is not None, self.on_metadata is not None]
-        filled = [MetadataImage(track_changes=False) for follows in followers if follows]
+        follower = self._follower
+        readers = [self.controller is not None, follower is not None]
+        filled = [MetadataImage(track_changes=False) for reads in readers if reads]
         end, epoch = snapshot.id
         position = end - 1, epoch, snapshot.last_contained_timestamp
         since = 0
@@ -126,10 +148,10 @@ class MetadataLoader:
             replaced.append(self.controller.image.slots)
             self.controller.on_snapshot(filled.pop(0))
             self._report_configs(self.controller.image)
-        if self.on_metadata is not None:
+        if follower is not None:
             replaced.append(self.image.slots)
             self.image.become(filled.pop(0))
-            self.on_metadata(self.image, self.image.take_changes())
+            follower.on_metadata(self.image, self.image.take_changes())
         for slots in replaced:  # to release many topics at once would block the loop
             while slots:
                 del slots[-self._bounds.dropped_per_turn :]
@@ -148,8 +170,8 @@ class MetadataLoader:
     def on_leader_change(self, leader_id: int, epoch: int) -> None:
         if self.controller is not None:
             self.controller.on_leader_change(leader_id, epoch)
-        if self.on_leader is not None:
-            self.on_leader(leader_id, epoch)
+        if self._follower is not None:
+            self._follower.on_controller_change()
 
     def snapshot(self) -> Iterator[Sequence[Buffer]] | None:
         """The encoded records of a snapshot of the committed image, in slices; None where none can be

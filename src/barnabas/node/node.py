@@ -31,12 +31,14 @@ from barnabas.metadata.image.image import BROKER, CLUSTER_DEFAULT, MetadataImage
 from barnabas.metadata.storage_format import directories_of
 from barnabas.node.api_tables import serve_as_broker, serve_as_controller
 from barnabas.node.bootstrap import read_bootstrap
+from barnabas.node.broker_listeners import BrokerListeners
 from barnabas.node.controller_addition import ControllerAddition, MakesAddition
 from barnabas.node.cordoned_directories import CordonedDirectories
 from barnabas.node.dynamic_security import DynamicSecurity
 from barnabas.node.listeners import Listeners
 from barnabas.node.logger_configs import OwnLoggers
 from barnabas.node.metadata_loader import MetadataLoader
+from barnabas.node.quorum_membership import QuorumMembership
 from barnabas.policy import NO_POLICIES, load_policies
 from barnabas.ports import Ports, no_work
 from barnabas.raft import handlers as raft_handlers
@@ -48,8 +50,7 @@ from barnabas.security.authorization.controller_access import CONTROLLER_RULES
 from barnabas.security.delegation_tokens import TokenCredentials, TokenSecrets
 from barnabas.security.listener_security import random_bytes_of
 from barnabas.security.node_security import NodeSecurity
-from barnabas.security.quotas.client_meter import ClientMeter, UnchargedMeter
-from barnabas.security.quotas.client_quotas import ClientQuotas
+from barnabas.security.quotas.client_meter import UnchargedMeter
 from barnabas.security.scram import ScramCredential
 from barnabas.security.scram_credentials import scram_credential
 from barnabas.types import METADATA_TOPIC, Endpoint
@@ -85,7 +86,9 @@ class Node:
             ports.clock.wall_ms,
             random_bytes_of(ports),
         )
-        self.listeners = Listeners(ports, config, self._features, self._scram_credential, tokens)
+        self.listeners = Listeners(
+            ports, config, self._features, self._scram_credential, tokens, self._address_rate
+        )
         self.security = NodeSecurity(config)
         name = f"node-{config.node_id}"
         self.channels = Channels(ports, name, security=self.security.between_brokers)
@@ -216,7 +219,7 @@ class Node:
             if config.is_controller:
                 self._add_controller(meta, endpoints)
             if config.is_broker:
-                self._add_broker(meta, identities)
+                self._add_broker(identities)
         except BaseException:
             self.quorum.close()
             raise
@@ -234,11 +237,10 @@ class Node:
             to_controllers=None if self.security.is_open else self.quorum_channels,
             policies=self._policies,
             migrates=self._makes_migration is not None,
+            listener_metrics=self.listeners.certificates.metrics,
         )
-        controller.listener_metrics = self.listeners.certificates.metrics
-        self.controller = self.metadata.controller = controller
-        if not config.is_broker:
-            self.metadata.on_configured = self._follow_configs
+        self.controller = controller
+        self.metadata.add_controller(controller, None if config.is_broker else self._follow_configs)
         if self._makes_migration is not None:
             self._migrating = self._makes_migration(
                 self.ports, config, controller, self.metadata, self.channels
@@ -253,31 +255,20 @@ class Node:
             controller.forwarded_apis.add(module, self.quorum)
         guard(controller.forwarded_apis, CONTROLLER_RULES, controller.authorizer)
 
-    def _add_broker(self, meta: MetaProperties, identities: Mapping[str, MetaProperties]) -> None:
+    def _add_broker(self, identities: Mapping[str, MetaProperties]) -> None:
         config = self.config
-        self.listeners.identify(NodeIdentity(meta.cluster_id, int(config.node_id)))
-        broker = Broker(
-            self.ports,
-            config,
-            cluster_id=meta.cluster_id,
-            identities=dict(identities),
-            listeners=self.listeners.advertised(config.broker_listeners),
-            channels=self.channels,
-            to_controllers=self.quorum_channels,
-            image=self.metadata.image,
-            controller_endpoint=lambda: self.quorum.leader_endpoint,
+        identity = NodeIdentity(identities[config.metadata_log_dir].cluster_id, int(config.node_id))
+        self.listeners.identify(identity)
+        image = self.metadata.image
+        listeners = BrokerListeners(self.listeners, config, self._dynamic)
+        membership = QuorumMembership(
+            self.ports, config, self.quorum, self.quorum_channels, image, listeners
         )
-        self.broker = broker
-        broker.quotas.on_change = partial(self._measure, broker.quotas)
-        broker.on_configured = self._dynamic.follow
-        broker.listener_metrics = self.listeners.certificates.metrics
-        self.listeners.connections.address_rate = broker.quotas.connection_rate
-        self.metadata.on_metadata = broker.on_metadata
-        self.metadata.on_leader = lambda leader, epoch: broker.on_controller_change()
-        # As in Kafka: requests wait until the broker is registered and unfenced; answered earlier, clients
-        # would see a cluster without brokers.
-        self.listeners.hold(config.broker_listeners)
-        broker.on_ready = lambda: self.listeners.serve(config.broker_listeners)
+        broker = self.broker = Broker(
+            self.ports, config, identities, self.channels, image, listeners, membership
+        )
+        self.metadata.add_follower(broker)
+        self.listeners.hold(config.broker_listeners)  # until the broker is ready
         for table in self.listeners.tables(config.broker_listeners):
             serve_as_broker(table, broker)
             self._own_loggers.serve(table)
@@ -291,10 +282,9 @@ class Node:
             texts |= valid_values(image.config(BROKER, name))
         self._dynamic.follow(texts)
 
-    def _measure(self, quotas: ClientQuotas) -> None:
-        """Meter clients' requests while quotas exist; without quotas, listeners have no meter."""
-        meter = ClientMeter(quotas) if quotas.active else None
-        self.listeners.measure(self.config.broker_listeners, meter)
+    def _address_rate(self, host: str) -> float | None:
+        """How many connections the address `host` may make in a second; None without a limit."""
+        return None if self.broker is None else self.broker.quotas.connection_rate(host)
 
     def _scram_credential(self, mechanism: str, user: str) -> ScramCredential | None:
         """The SCRAM credential in the metadata; None where the user has none."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 prefer_own()
-kernel_cache.fallback_folder = own_folder
+kernel_cache.fall_back_to(own_folder)
 
 
 def session(

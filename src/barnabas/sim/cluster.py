@@ -159,9 +159,7 @@ class SimNode:
             return
         while self.before_start:
             self.before_start.pop()()
-        process = self.machine.start_process()
-        process.on_halt = self._halted
-        process.owner = self
+        process = self.machine.start_process(owner=self)
         process.bounds = self.cluster.bounds
         self.process = process
         self.is_leaving = False
@@ -243,14 +241,16 @@ class SimNode:
         except Killed:
             pass
 
-    def _halted(self, process: SimProcess, reason: str) -> None:
+    def on_halt(self, process: SimProcess, reason: str) -> None:
+        """Its process has halted itself."""
         self.machine.network.process_died(process, silently=False)
         self.machine.disk.process_died(power_loss=False)
         if self.process is process:
             self._let_go()
             self.halted_by = reason
             self._tell_gone()
-            self.cluster.on_halted(self)
+            for follower in reversed(self.cluster.halt_followers):
+                follower(self)
 
     def _let_go(self) -> None:
         """Forget the process, which has ended."""
@@ -282,10 +282,11 @@ class SimCluster:
         self.network = SimNetwork(world)
         self.machines: dict[str, SimMachine] = {}
         self.nodes: dict[int, SimNode] = {}
-        self.on_halted: Callable[[SimNode], None] = lambda node: None
-        """Receives a node whose process halted itself (for example because its disk failed)."""
-        self.on_history_lost: Callable[[], None] = lambda: None
-        """Called when an operator gives up committed metadata: no earlier promise holds any more."""
+        self.halt_followers: list[Callable[[SimNode], None]] = []
+        """They get a node whose process halted itself (for example because its disk failed), the latest one
+        first."""
+        self.loss_followers: list[Callable[[], None]] = []
+        """They are called when an operator gives up committed metadata: no earlier promise holds any more."""
         self.is_healed = False
         """Whether all faults are over. A fault with several steps, such as a rolling restart, stops then."""
         for node_id in topology.node_ids:
@@ -401,11 +402,14 @@ class SimCluster:
         machine = self.machines.get(name) or self.add_machine(name)
         if security is None:
             security = secured.security_of(user, mechanism) if self.topology.is_secured else OPEN
-        client = Client(
-            machine.start_process(), self.bootstrap, name, newest=newest, security=security
+        return Client(
+            machine.start_process(),
+            self.bootstrap,
+            name,
+            newest=newest,
+            security=security,
+            on_lost=self._end_with,
         )
-        client.tasks.on_lost = self._end_with  # type: ignore[method-assign]
-        return client
 
     def _end_with(self, error: BaseException) -> None:
         """End the run with `error`, unless programs have to expect it or a program's callback raised it."""

@@ -152,7 +152,7 @@ class Run:
         if isinstance(self.cluster, MigrationCluster):
             self.operator = MigrationOperator(self.cluster)
         self.world.after_touch.append(self._look)
-        self.cluster.on_history_lost = self._on_history_lost
+        self.cluster.loss_followers.append(self._on_history_lost)
 
     def _on_history_lost(self) -> None:
         """Who compares with what was before judges no more."""

@@ -169,7 +169,7 @@ class AclStore(ZnodeStore):
         ]
         records += [_record(pattern, rule) for rule in rules if rule not in before]
         if records:
-            self.on_change(records)
+            self._report(records)
 
     def _on_notification(self, path: str, data: bytes) -> None:
         self.read(AclChangeZnode.decode(path, data).pattern)

@@ -123,10 +123,10 @@ class TokenStore(ZnodeStore):
             return
         if token is None:
             del self.tokens[token_id]
-            self.on_change([RemoveDelegationTokenRecord(token_id=token_id)])
+            self._report([RemoveDelegationTokenRecord(token_id=token_id)])
         else:
             self.tokens[token_id] = token
-            self.on_change([token.record()])
+            self._report([token.record()])
 
     def _on_notification(self, path: str, data: bytes) -> None:
         self.read(TokenChangeZnode.decode(path, data).token_id)

@@ -20,7 +20,7 @@ BACKOFF_MS, BACKOFF_JITTER_MS = 100, 50
 
 
 class ZnodeStore:
-    """Follows the session; `on_change` gets the records of each change."""
+    """Follows the session."""
 
     def __init__(self, ports: Ports, sessions: SessionKeeper, rng: str) -> None:
         """`rng` is the name of the generator of the delays."""
@@ -30,7 +30,16 @@ class ZnodeStore:
         self._unanswered = 0
         """Reads of the present pass over all znodes that have no answer yet."""
         self._on_loaded: Callable[[], None] | None = None
-        self.on_change: Callable[[Sequence[Message]], None] = lambda records: None
+        self._report: Callable[[Sequence[Message]], None] = lambda records: None
+
+    def records(self) -> list[Message]:
+        """The records of everything that the store holds."""
+        raise NotImplementedError
+
+    def replay_to(self, follower: Callable[[Sequence[Message]], None]) -> None:
+        """`follower` gets all records now, and from now on those of each change."""
+        follower(self.records())
+        self._report = follower
 
     def load(self, on_loaded: Callable[[], None]) -> None:
         """Create the folders where they are missing and read all znodes; `on_loaded` follows."""

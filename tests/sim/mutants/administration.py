@@ -39,7 +39,7 @@ def throttle_holds_everybody() -> list[Patch]:
             self._clock.now_ms(), promised
         )
 
-    return [(ReplicationThrottle, "holds_back", any_replica)]
+    return [(ReplicationThrottle, "_is_held_back", any_replica)]
 
 
 def cordon_overlooked() -> list[Patch]:

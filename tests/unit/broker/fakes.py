@@ -21,6 +21,16 @@ def process(seed: int = 1) -> SimProcess:
     return SimMachine(world, SimNetwork(world), "n1", disk).start_process()
 
 
+class Ending:
+    """The owner of a process that waits for its end."""
+
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+
+    def on_halt(self, process: SimProcess, reason: str) -> None:
+        self.reasons.append(reason)
+
+
 def advance(ports: SimProcess, ms: float) -> None:
     """Let `ms` pass, also where nothing happens in them."""
     marker: list[bool] = []

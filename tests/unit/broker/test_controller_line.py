@@ -41,7 +41,7 @@ from barnabas.wire.messages.envelope_request import EnvelopeRequest
 from barnabas.wire.messages.envelope_response import EnvelopeResponse
 from barnabas.wire.request import Parked, RequestContext
 from barnabas.wire.server import RequestServer
-from tests.unit.broker.fakes import Hand, advance, process
+from tests.unit.broker.fakes import Ending, Hand, advance, process
 from tests.unit.client.loopback import World
 
 ONE, TWO = Endpoint("one", 1), Endpoint("two", 2)
@@ -95,8 +95,13 @@ class TestLine:
     def test_the_controllers_address_may_be_known_later_than_its_id(
         self, ports: SimProcess, hand: Hand
     ) -> None:
-        line = ControllerChannel(ports, hand, 30_000)
-        line.look = lambda: line.on_controller_change(1, ONE)
+        found: list[ControllerChannel] = []
+
+        def look() -> None:
+            found[0].on_controller_change(1, ONE)
+
+        line = ControllerChannel(ports, hand, 30_000, look)
+        found.append(line)
         line.send(ASK, lambda answer: None)
         assert not hand.sent
         advance(ports, 60)
@@ -388,8 +393,8 @@ class TestLifecycle:
     def test_a_broker_that_finds_no_controller_ends_after_the_registration_timeout(
         self, ports: SimProcess, hand: Hand, line: ControllerChannel, life: BrokerLifecycle
     ) -> None:
-        ended = list[str]()
-        ports.on_halt = lambda process, reason: ended.append(reason)
+        ports.owner = ending = Ending()
+        ended = ending.reasons
         line.on_controller_change(-1, None)
         hand.take().answer(ChannelError("closed", "it is gone"))
         advance(ports, 58_000)
@@ -408,8 +413,8 @@ class TestLifecycle:
     def test_a_broker_that_is_refused_all_the_time_ends_and_says_why(
         self, ports: SimProcess, hand: Hand, life: BrokerLifecycle, code: ErrorCode, why: str
     ) -> None:
-        ended = list[str]()
-        ports.on_halt = lambda process, reason: ended.append(reason)
+        ports.owner = ending = Ending()
+        ended = ending.reasons
         while not ended and ports.world.now_ms < 90_000:
             if hand.sent:
                 hand.take().answer(BrokerRegistrationResponse(error_code=code))

@@ -75,11 +75,11 @@ def test_a_corrupt_batch_is_reported_not_served_and_mended_from_another_replica(
     path = rot(cluster, node)
     refused = cluster.fetch(node=node, offset=log_on(cluster, node).segments[1].base_offset)
     assert code(refused.error_code) == "KAFKA_STORAGE_ERROR" and not refused.records
-    (damaged,) = cluster.broker(node).replicas.repairs.describe()
+    (damaged,) = cluster.broker(node).repairs.describe()
     assert damaged["file"] == path and damaged["position"] == 0
     assert consume(cluster, node) == [b"record %d" % (at // 3) for at in range(36)]
     assert everything(log_on(cluster, node)) == sound
-    assert cluster.broker(node).replicas.repairs.mended == 1
+    assert cluster.broker(node).repairs.mended == 1
     # No replica left the ISR for it, and the leader leads on.
     assert cluster.leader("t") == leader
     assert len(cluster.broker(leader).image.topics_by_name["t"].partition(0).isr) == 3
@@ -93,7 +93,7 @@ def test_a_segment_that_gets_shorter_is_mended(left: int) -> None:
     cluster.sim.nodes[leader].machine.disk.file(log.segments[1].path).truncate(left)
     assert consume(cluster, leader) == [b"record %d" % (at // 3) for at in range(36)]
     assert everything(log_on(cluster, leader)) == sound
-    assert cluster.broker(leader).replicas.repairs.mended == 1
+    assert cluster.broker(leader).repairs.mended == 1
 
 
 @pytest.mark.slow
@@ -108,7 +108,7 @@ def test_a_segment_missing_after_a_clean_shutdown_is_repaired_before_a_read() ->
     disk = cluster.sim.nodes[node].machine.disk
     disk.lose([path for path in disk.names if path.startswith(stem)])
     cluster.sim.nodes[node].start()
-    cluster.until(lambda: cluster.broker(node).replicas.repairs.mended == 1)
+    cluster.until(lambda: cluster.broker(node).repairs.mended == 1)
     assert everything(log_on(cluster, node)) == sound
 
 
@@ -147,7 +147,7 @@ def test_a_damage_that_reaches_behind_where_logs_diverge_is_mended_up_to_there()
     cluster.until(lambda: NAME in broker.replicas.by_name, 60_000)
     cluster.until(lambda: log_on(cluster, former).high_watermark == 7, 60_000)
     assert everything(log_on(cluster, former)) == everything(log_on(cluster, later))
-    assert broker.replicas.repairs.mended == 1
+    assert broker.repairs.mended == 1
 
 
 def test_a_leader_that_is_alone_reports_the_batch_as_corrupt() -> None:
@@ -157,7 +157,7 @@ def test_a_leader_that_is_alone_reports_the_batch_as_corrupt() -> None:
     answer = cluster.fetch(offset, node=leader)
     assert code(answer.error_code) == "CORRUPT_MESSAGE" and not answer.records
     cluster.run(3000)
-    (damaged,) = cluster.broker(leader).replicas.repairs.describe()
+    (damaged,) = cluster.broker(leader).repairs.describe()
     assert damaged["why_not"] == "no other broker has a replica" and damaged["attempts"] == 2
     # What is sound is served as before.
     assert cluster.values(cluster.fetch(0, node=leader, partition_bytes=1))
@@ -176,9 +176,9 @@ def test_a_corrupt_range_is_repaired_once_a_replica_with_it_is_back() -> None:
     offset = log_on(cluster, leader).segments[1].base_offset
     assert cluster.fetch(offset, node=leader).error_code
     cluster.run(4000)
-    assert cluster.broker(leader).replicas.repairs.mended == 0
+    assert cluster.broker(leader).repairs.mended == 0
     cluster.sim.nodes[others[0]].start()
-    cluster.until(lambda: cluster.broker(leader).replicas.repairs.mended == 1, 120_000)
+    cluster.until(lambda: cluster.broker(leader).repairs.mended == 1, 120_000)
     assert consume(cluster, leader) == [b"record %d" % (at // 3) for at in range(36)]
 
 
@@ -199,7 +199,7 @@ def test_an_uncommitted_corrupt_batch_is_repaired_from_a_follower_with_it() -> N
     sound = everything(log_on(cluster, leader))
     rot(cluster, leader)
     cluster.sim.nodes[late].start()
-    cluster.until(lambda: cluster.broker(leader).replicas.repairs.mended == 1, 60_000)
+    cluster.until(lambda: cluster.broker(leader).repairs.mended == 1, 60_000)
     cluster.until(lambda: log_on(cluster, leader).high_watermark == 37, 60_000)
     assert everything(log_on(cluster, leader)) == everything(log_on(cluster, late)) == sound
     assert cluster.leader("t") == leader
@@ -250,7 +250,7 @@ def test_a_damage_is_looked_at_again_after_a_fault(monkeypatch: pytest.MonkeyPat
     cluster.fetch(node=leader, offset=log_on(cluster, leader).segments[1].base_offset)
     with pytest.raises(MemoryError):
         cluster.run(1000)
-    cluster.until(lambda: cluster.broker(leader).replicas.repairs.mended == 1)
+    cluster.until(lambda: cluster.broker(leader).repairs.mended == 1)
 
 
 @pytest.mark.slow
@@ -288,7 +288,7 @@ def test_a_range_that_no_replica_can_repair_delays_no_other_one() -> None:
         rot(cluster, node)
     cluster.fetch(log.segments[1].base_offset, node=leader)
     cluster.run(2000)
-    repairs = cluster.broker(leader).replicas.repairs
+    repairs = cluster.broker(leader).repairs
     assert len(repairs.describe()) == 1 and not repairs.mended
     second = log.segments[2]
     second.checked.trusted_from = second.size

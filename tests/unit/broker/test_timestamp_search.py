@@ -139,7 +139,7 @@ def test_a_corrupt_batch_is_no_answer_and_is_mended() -> None:
     answer = ask(cluster, wanted, node=node)
     cluster.until(lambda: answer.is_there)
     assert found(answer)[0] == "KAFKA_STORAGE_ERROR"
-    cluster.until(lambda: cluster.broker(node).replicas.repairs.mended == 1)
+    cluster.until(lambda: cluster.broker(node).repairs.mended == 1)
     answer = ask(cluster, wanted, node=node)
     cluster.until(lambda: answer.is_there)
     assert found(answer) == ("NONE", wanted, segment.base_offset)

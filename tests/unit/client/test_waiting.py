@@ -45,10 +45,16 @@ def test_a_call_that_is_retried_until_its_timeout_ends_then() -> None:
 def test_a_waiting_caller_sees_once_what_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_client, "SLOW_S", 0.01)
     told: list[tuple[str, float]] = []
-    with host_client.Connected([Endpoint("127.0.0.1", 1)], "test", "error") as connected:
-        connected.on_slow = lambda trying, left_s: told.append((trying.asked, left_s))
-        with pytest.raises(ChannelError):
-            connected.call(connected.client.ask_any(CreateTopicsRequest, timeout_ms=300))
+
+    def on_slow(trying: Trying, left_s: float) -> None:
+        told.append((trying.asked, left_s))
+
+    nowhere = [Endpoint("127.0.0.1", 1)]
+    with (
+        host_client.Connected(nowhere, "test", "error", on_slow=on_slow) as connected,
+        pytest.raises(ChannelError),
+    ):
+        connected.call(connected.client.ask_any(CreateTopicsRequest, timeout_ms=300))
     [(asked, left_s)] = told
     assert asked == "CreateTopics of 127.0.0.1:1"
     assert 0 < left_s < 0.3

@@ -45,13 +45,15 @@ class Controllers(Quorum):
             }
         )
         assert node.process is not None and node.replica is not None
-        self.logs[node.id].controller = QuorumController(
-            node.process,
-            config,
-            node.replica,
-            cluster_id="c",
-            endpoints={"CONTROLLER": Endpoint(f"n{node.id}", 9093)},
-            bootstrap=bootstrap_records(),
+        self.logs[node.id].add_controller(
+            QuorumController(
+                node.process,
+                config,
+                node.replica,
+                cluster_id="c",
+                endpoints={"CONTROLLER": Endpoint(f"n{node.id}", 9093)},
+                bootstrap=bootstrap_records(),
+            )
         )
 
     def controller(self, node: int) -> QuorumController:

@@ -266,6 +266,6 @@ def test_a_batch_that_rotted_is_mended_and_then_loaded(cold: bool) -> None:
     cluster.sim.nodes[old].kill()
     cluster.until(lambda: cluster.partition(heir, OFFSETS_TOPIC).is_leader)
     assert coordinator(cluster, "g", heir) == heir
-    assert cluster.broker(heir).replicas.repairs.mended == 1
+    assert cluster.broker(heir).repairs.mended == 1
     assert fetch(cluster, heir, "g") == (ErrorCode.NONE, 29)
     assert commit(cluster, heir, "g", 30) is ErrorCode.NONE

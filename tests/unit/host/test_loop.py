@@ -211,7 +211,7 @@ def spin(seconds: float) -> None:
 
 def test_turns_are_measured_and_a_long_one_says_what_ran(loop: Loop) -> None:
     slow: list[Turn] = []
-    loop.times.on_slow = slow.append
+    loop.times.report_slow(slow.append)
     loop.call_soon(partial(spin, 0.03))
     loop.call_soon(loop.stop)
     loop.run_forever()

@@ -371,10 +371,14 @@ def test_a_receiver_without_room_loses_its_stream_only(world: World) -> None:
 
 
 def gated(
-    world: World, limits: ConnectionLimits
+    world: World,
+    limits: ConnectionLimits,
+    address_rate: Callable[[str], float | None] = lambda host: None,
 ) -> tuple[ConnectionQuotas, Callable[[], Recorder]]:
     """The quotas of a listener, and what connects to it."""
-    quotas = ConnectionQuotas(lambda: world.loop.time() * 1000, configured=limits)
+    quotas = ConnectionQuotas(
+        lambda: world.loop.time() * 1000, configured=limits, address_rate=address_rate
+    )
     listener = world.network.listen(LOOPBACK, Recorder, quotas.gate("L"))
 
     def connect() -> Recorder:
@@ -425,8 +429,7 @@ def test_connections_come_as_slowly_as_they_are_configured_to(world: World) -> N
 @pytest.mark.slow
 def test_a_connection_beyond_the_rate_of_its_address_ends_later(world: World) -> None:
     """connection_creation_rate: a client that is refused at once would try again at once."""
-    quotas, connect = gated(world, ConnectionLimits())
-    quotas.address_rate = {"127.0.0.1": 2.0}.get
+    quotas, connect = gated(world, ConnectionLimits(), {"127.0.0.1": 2.0}.get)
     began_s = world.loop.time()
     clients = [connect() for _ in range(4)]
     world.until(lambda: any(client.ends for client in clients))

@@ -78,22 +78,45 @@ class Log:
         """Nothing is in memory."""
 
 
+class Follower:
+    """A reader of the committed image."""
+
+    def __init__(self) -> None:
+        self.changes: list[ImageChanges] = []
+
+    def on_metadata(self, image: MetadataImage, changes: ImageChanges) -> None:
+        self.changes.append(changes)
+
+    def on_controller_change(self) -> None:
+        """No test looks at it."""
+
+
 class Node:
     """What follows the metadata log, turn by turn."""
 
-    def __init__(self, directory: Path, *, controller: bool = True) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        controller: bool = True,
+        on_configured: Callable[[MetadataImage], None] | None = None,
+    ) -> None:
+        """`on_configured`: of a node that is only a controller."""
         self.soon: list[Callable[[], None]] = []
-        self.told: list[ImageChanges] = []
+        self.follower = Follower()
+        self.told = self.follower.changes
         self.disk = HostDisk()
         self.directory = str(directory)
         self.log = Log()
         self.metadata = MetadataLoader(
             cast("Ports", SimpleNamespace(bounds=NodeBounds(), halt=pytest.fail))
         )
-        self.metadata.on_metadata = lambda image, changes: self.told.append(changes)
+        if on_configured is None:
+            self.metadata.add_follower(self.follower)
         self.controller: QuorumController | None = None
         if controller:
-            self.controller = self.metadata.controller = World().new_controller()
+            self.controller = World().new_controller()
+            self.metadata.add_controller(self.controller, on_configured)
         log = cast("RaftLog", self.log)
         self.applier = Applier(log, LogMetadata(), self.metadata, 9, self.soon.append)
 
@@ -234,7 +257,7 @@ def test_each_record_is_applied_once_after_a_listeners_fault(
         raise MemoryError("for a moment")
 
     if faulty == "broker":
-        monkeypatch.setattr(node.metadata, "on_metadata", fail)
+        monkeypatch.setattr(node.follower, "on_metadata", fail)
     else:
         monkeypatch.setattr(node.controller, "_answer_committed", fail)
     topic_id = Uuid(b"a".rjust(16, b"\0"))
@@ -253,13 +276,12 @@ def test_each_record_is_applied_once_after_a_listeners_fault(
 
 @pytest.mark.parametrize("size", [1, 2 * APPLIED_INLINE_MAX])
 def test_a_controller_alone_hears_of_each_changed_configuration(tmp_path: Path, size: int) -> None:
-    node, heard = Node(tmp_path), []
-    node.metadata.on_metadata = None
+    heard = []
 
     def on_configured(image: MetadataImage) -> None:
         heard.append(image.config(BROKER, "3").get("ssl.keystore.location"))
 
-    node.metadata.on_configured = on_configured
+    node = Node(tmp_path, on_configured=on_configured)
     node.applier.load(node.write_snapshot(filled(("a", size))))
     node.applier.run()
     node.turns()

@@ -94,8 +94,7 @@ class QuorumNode:
     def start(self) -> None:
         if self.is_up:
             return
-        process = self.process = self.machine.start_process()
-        process.on_halt = self._halted
+        process = self.process = self.machine.start_process(owner=self)
         self.journal = Journal()
         channels = Channels(process, f"node-{self.id}")
         machine = self.quorum.state_machine(self, process)
@@ -112,7 +111,7 @@ class QuorumNode:
     def _features(self) -> Features:
         return Features({"kraft.version": KRAFT_VERSIONS}, {}, -1)
 
-    def _halted(self, process: SimProcess, reason: str) -> None:
+    def on_halt(self, process: SimProcess, reason: str) -> None:
         self.quorum.halted(self.id, reason)
         if process is self.process:
             self.kill()

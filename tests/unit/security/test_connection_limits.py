@@ -34,9 +34,13 @@ class Clock:
         return self.ms
 
 
-def quotas(configured: ConnectionLimits, capacity: int = 1000) -> tuple[ConnectionQuotas, Clock]:
+def quotas(
+    configured: ConnectionLimits,
+    capacity: int = 1000,
+    address_rate: Callable[[str], float | None] = lambda host: None,
+) -> tuple[ConnectionQuotas, Clock]:
     clock = Clock()
-    return ConnectionQuotas(clock, capacity, configured), clock
+    return ConnectionQuotas(clock, capacity, configured, address_rate), clock
 
 
 def reason(found: ConnectionRefusal | None) -> str | None:
@@ -103,9 +107,8 @@ def test_the_rate_of_all_listeners_does_not_hold_nodes_up() -> None:
 
 def test_the_rate_of_an_address_is_exact_over_half_a_minute() -> None:
     all_of, clock = quotas(
-        ConnectionLimits(all=ListenerLimits(per_second=1_000_000)), capacity=10_000
+        ConnectionLimits(all=ListenerLimits(per_second=1_000_000)), 10_000, {HERE: 10.0}.get
     )
-    all_of.address_rate = {HERE: 10.0}.get
     gate, let_in = all_of.gate("ONE"), {HERE: 0, THERE: 0}
     while clock.ms < 30_000:
         for host in let_in:
@@ -120,8 +123,7 @@ def test_the_rate_of_an_address_is_exact_over_half_a_minute() -> None:
 
 @pytest.mark.slow
 def test_addresses_that_are_known_are_bounded() -> None:
-    all_of, _ = quotas(ConnectionLimits(), capacity=10**9)
-    all_of.address_rate = lambda host: 5.0
+    all_of, _ = quotas(ConnectionLimits(), 10**9, lambda host: 5.0)
     gate = all_of.gate("ONE")
     for number in range(ADDRESSES_MAX + 10):
         gate.on_accepted(str(number))

@@ -20,7 +20,7 @@ def test_a_process_dies_within_a_turn(in_background: bool) -> None:
 
     def die_at(path: str) -> None:
         if path == "/second":
-            disk.on_change = None
+            disk.hooks.stop_waiting(die_at)
             process.kill()
             raise Killed
 
@@ -28,7 +28,7 @@ def test_a_process_dies_within_a_turn(in_background: bool) -> None:
         for path in ("/first", "/second", "/third"):
             process.disk.make_dirs(path)
 
-    disk.on_change = die_at
+    disk.hooks.lie_in_wait(die_at)
     if in_background:
         process.background.run("queue", work, told.append)
     else:

@@ -245,7 +245,7 @@ def counts_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def on_commit(self: QuorumObserver, batches: Sequence[CommittedBatch]) -> None:
         self.offset = batches[0].base_offset + len(batches)
-        self.on_moved(False)
+        self._on_moved(False)
 
     monkeypatch.setattr(QuorumObserver, "on_commit", on_commit)
 

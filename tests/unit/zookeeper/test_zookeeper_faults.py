@@ -251,7 +251,7 @@ def test_a_replica_leaves_the_isr_before_the_assignment() -> None:
         state = PartitionStateZnode.decode(path, tree.get(path).data)
         found.append((state.isr, topic.partitions[0].replicas))
 
-    cluster.ensemble.on_committed = look
+    cluster.ensemble.followers.append(look)
     cluster.move("t", controller, [1, 2])
     cluster.wait(lambda: found[-1:] != [] and set(found[-1][1]) == {1, 2}, "the replica is gone")
     assert [pair for pair in found if not set(pair[0]) <= set(pair[1])] == []
@@ -270,7 +270,7 @@ def test_a_dead_controllers_znode_is_removed_by_few_transactions() -> None:
         parts = entry.request.operations if isinstance(entry.request, Multi) else ()
         removals.extend(one for one in parts if one == Delete("/controller"))
 
-    cluster.ensemble.on_committed = look
+    cluster.ensemble.followers.append(look)
     (server,) = cluster.ensemble.servers
     assert server.process is not None
     server.process.pause(700)  # what is asked meanwhile waits

@@ -95,8 +95,17 @@ class _Call:
 class ControllerChannel:
     """Requests to the broker's currently known active controller."""
 
-    def __init__(self, ports: Ports, channels: Sender, request_timeout_ms: float) -> None:
+    def __init__(
+        self,
+        ports: Ports,
+        channels: Sender,
+        request_timeout_ms: float,
+        look: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`look` asks for `on_controller_change` while requests wait and no address is known: where a leader
+        of the quorum is may be known later than who it is."""
         self._ports = ports
+        self._look = look
         self._channels = channels
         self._request_timeout_ms = request_timeout_ms
         self._waiting: list[_Call] = []
@@ -109,9 +118,6 @@ class ControllerChannel:
         self.endpoint: Endpoint | None = None
         self.unreachable_since_ms: float | None = ports.clock.now_ms()
         """Since when no controller has answered anything; None while one does."""
-        self.look: Callable[[], None] = lambda: None
-        """Asks for `on_controller_change` while requests wait and no address is known: where a leader
-        of the quorum is may be known later than who it is."""
 
     def on_controller_change(self, controller_id: int, endpoint: Endpoint | None) -> None:
         """`endpoint` None: no controller is known to be active."""
@@ -203,7 +209,7 @@ class ControllerChannel:
     def _on_wakeup(self) -> None:
         self._wakeup = None
         if self.endpoint is None and not self._closed:
-            self.look()
+            self._look()
         self._retry()
 
     def _retry(self) -> None:

@@ -17,7 +17,7 @@ from barnabas.broker.coordinator.coordinators import Coordinators, Instant, Oper
 from barnabas.config.node import NodeConfig
 from barnabas.group.cluster_topics import ClusterTopics
 from barnabas.group.group_table import GroupCounters
-from barnabas.group.machine import GroupMachine
+from barnabas.group.machine import GroupMachine, GroupObserver
 from barnabas.group.outcome import Caller, GroupOutcome
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.image.image_changes import ImageChanges
@@ -57,15 +57,22 @@ class GroupCoordinators(Coordinators[GroupMachine]):
             self.cluster = ClusterTopics(source.image, source.broker_texts)
         offsets, rng = config.offsets, ports.rng("group-member-ids")
         self.counters = counters = GroupCounters()
+        self._observers: list[GroupObserver] = []
         super().__init__(
             OFFSETS_TOPIC,
             ports,
-            lambda: GroupMachine(config.groups, offsets, rng, self.cluster, counters),
+            lambda: GroupMachine(
+                config.groups, offsets, rng, self.cluster, counters, self._observers
+            ),
             partition_count or (lambda: offsets.topic_partitions),
             write_timeout_ms=offsets.commit_timeout_ms,
             load_bytes=offsets.load_bytes,
             codec=offsets.topic_compression,
         )
+
+    def observe(self, observer: GroupObserver) -> None:
+        """From now on `observer` learns of what the machines of all shards decide by themselves."""
+        self._observers.append(observer)
 
     @property
     def serves_consumer_groups(self) -> bool:

@@ -101,6 +101,8 @@ class FetchService:
         self._add_leaders = add_leaders
         self._sessions = FetchSessions(ports, find, limits.sessions_max, self._on_drop)
         self.sessions = self._sessions.cache
+        self.reads_from_followers = selector is not None
+        """Whether consumers may be sent to a follower (KIP-392)."""
         self._reader = SessionReader(ports, self._sessions, throttle, selector)
         self._woken: dict[Session, None] = {}
         self._check_is_due = False

@@ -85,8 +85,20 @@ class FetcherContext(NamedTuple):
 class Fetcher:
     """The partitions that this broker follows from one leader, or a share of them."""
 
-    def __init__(self, context: FetcherContext, leader: int, number: int | str) -> None:
+    def __init__(
+        self,
+        context: FetcherContext,
+        leader: int,
+        number: int | str,
+        *,
+        wait_ms_max: Callable[[], int] | None = None,
+        on_answer: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`wait_ms_max`: how long the leader may keep the next request (None: as configured). `on_answer` is
+        called before the next request is planned."""
         self.context = context
+        self._wait_ms_max = wait_ms_max or (lambda: context.settings.fetch_wait_ms_max)
+        self._on_answer = on_answer
         self.leader = leader
         self.purpose = f"fetch-{number}"
         self.followed: dict[Key, Followed] = {}
@@ -109,10 +121,6 @@ class Fetcher:
         self._endpoint: Endpoint | None = None
         self._closed = False
         self._lost = False
-        self.wait_ms_max: Callable[[], int] = lambda: context.settings.fetch_wait_ms_max
-        """How long the leader may keep the next request."""
-        self.on_answer: Callable[[], None] | None = None
-        """Called before the next request is planned."""
         self._losses = 0
         self.rounds = 0
 
@@ -240,7 +248,7 @@ class Fetcher:
         self.context.channels.send(
             endpoint,
             self._plan.next_request(
-                self.context.node_id, self.context.broker_epoch(), self.wait_ms_max()
+                self.context.node_id, self.context.broker_epoch(), self._wait_ms_max()
             ),
             self._on_response,
             timeout_ms=max(settings.socket_timeout_ms, settings.fetch_wait_ms_max + 1000),
@@ -298,8 +306,7 @@ class Fetcher:
             return  # an append failed with its log directory, and the pool closed this fetcher
         self.is_in_flight = False
         self._plan.end_round()
-        if self.on_answer is not None:
-            self.on_answer()
+        self._on_answer()
         self.maybe_fetch()
 
     def _on_leader_lost(self, error: ChannelError) -> None:

@@ -65,8 +65,8 @@ class FetcherPool:
         leader, number = at
         main = self._fetchers.get(at)
         if main is None:
-            main = self._fetchers[at] = Fetcher(self._context, leader, number)
-            main.on_answer = lambda: self._take_over(at)
+            main = Fetcher(self._context, leader, number, on_answer=lambda: self._take_over(at))
+            self._fetchers[at] = main
         if not main.is_in_flight:
             return main
         express = self._express.setdefault(at, [])
@@ -75,9 +75,14 @@ class FetcherPool:
                 return fetcher
         if len(express) == EXPRESS_MAX:
             return min(express, key=lambda fetcher: len(fetcher.followed))
-        express.append(Fetcher(self._context, leader, f"{number}-express-{len(express)}"))
-        express[-1].wait_ms_max = lambda: self._express_wait_ms(main)
-        return express[-1]
+        fetcher = Fetcher(
+            self._context,
+            leader,
+            f"{number}-express-{len(express)}",
+            wait_ms_max=lambda: self._express_wait_ms(main),
+        )
+        express.append(fetcher)
+        return fetcher
 
     def _express_wait_ms(self, main: Fetcher) -> int:
         """Short where the regular fetcher's answer will relieve it; else it may fetch alone for long."""

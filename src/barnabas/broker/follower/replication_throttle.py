@@ -11,6 +11,7 @@ Source: KIP-73; Kafka's ReplicationQuotaManager, ReplicaManager and ReplicaFetch
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from barnabas.broker.partitions.partition import Partition
 from barnabas.metadata.image.image import TOPIC, MetadataImage
@@ -37,6 +38,16 @@ class Side:
         """The copied bytes of throttled replicas, while there was a rate."""
 
 
+class ThrottleObserver(Protocol):
+    """An observer of the replicas that wait."""
+
+    def on_held_back(self, partition: Partition, follower: int, /) -> None:
+        """This broker leads `partition`, and `follower` gets nothing of it now."""
+
+    def on_wait(self, partition: Partition, /) -> None:
+        """This broker follows `partition`, and fetches nothing of it while the quota is exceeded."""
+
+
 class ReplicationThrottle:
     """Both directions of one broker."""
 
@@ -54,6 +65,11 @@ class ReplicationThrottle:
         self._version = -1
         self.leader = Side(LEADER_RATE, LEADER_REPLICAS)
         self.follower = Side(FOLLOWER_RATE, FOLLOWER_REPLICAS)
+        self._observers: list[ThrottleObserver] = []
+
+    def observe(self, observer: ThrottleObserver) -> None:
+        """From now on `observer` learns of every replica that waits."""
+        self._observers.append(observer)
 
     # -- as leader -------------------------------------------------------------------------------
 
@@ -65,6 +81,13 @@ class ReplicationThrottle:
     def holds_back(self, partition: Partition, follower: int, promised: int) -> bool:
         """Whether `follower` gets nothing of `partition` now, where `promised` bytes of throttled
         partitions are in the same answer."""
+        held = self._is_held_back(partition, follower, promised)
+        if held:
+            for observer in self._observers:
+                observer.on_held_back(partition, follower)
+        return held
+
+    def _is_held_back(self, partition: Partition, follower: int, promised: int) -> bool:
         side = self._current(self.leader)
         if not self._is_throttled(side, partition):
             return False
@@ -98,6 +121,13 @@ class ReplicationThrottle:
 
     def waits(self, partition: Partition) -> bool:
         """Whether `partition` is one that fetches nothing while the quota is exceeded."""
+        held = self._is_waiting(partition)
+        if held:
+            for observer in self._observers:
+                observer.on_wait(partition)
+        return held
+
+    def _is_waiting(self, partition: Partition) -> bool:
         if not self._is_throttled(self._current(self.follower), partition):
             return False
         topic = self._image.topics_by_id.get(partition.topic_id)

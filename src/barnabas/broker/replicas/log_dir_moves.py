@@ -98,7 +98,6 @@ class LogDirMoves:
         self._free_at_ms = 0.0
         """No copying before: what was copied is paid for until then."""
         self._preferred = replicas.directories.preferred
-        self._logs.futures.on_gone = self.end_stale_moves
 
     # -- beginning and ending --------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from barnabas.broker.partitions.replica import Replica
 from barnabas.broker.replicas.replica_index import ReplicaIndex
 from barnabas.client.network.connection import ChannelError
 from barnabas.log.directories.log_directories import LogDirectories
+from barnabas.log.directories.log_listener import LogListener
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.partition import segment_repair
 from barnabas.log.partition.partition_log import PartitionLog
@@ -91,6 +92,7 @@ class LogRepairs:
         self._work: dict[str, LogRepair] = {}
         self._closed = False
         self.mended = 0
+        logs.events.listen(LogListener(on_corrupt=self.report))
 
     def report(self, partition: TopicPartition, fault: CorruptLogError) -> None:
         """A batch of this log is not what was written. Reported once per damage; the repair begins."""

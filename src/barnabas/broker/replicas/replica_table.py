@@ -15,17 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Protocol
 
 from barnabas.broker.follower.fetcher_pool import FetcherPool
-from barnabas.broker.partitions.alter_partition_sender import AlterPartitionSender
 from barnabas.broker.partitions.partition import Partition
 from barnabas.broker.partitions.watermark_waiters import call_each
-from barnabas.broker.replicas.log_repairs import LogRepairs
+from barnabas.broker.replicas.isr_rules import IsrRules
 from barnabas.broker.replicas.metadata_apply_queue import Key, MetadataApplyQueue
 from barnabas.broker.replicas.replica_directories import ReplicaDirectories
 from barnabas.broker.replicas.replica_index import ReplicaIndex
 from barnabas.broker.replicas.topic_configs import TopicConfigs
-from barnabas.log.directories.log_directories import LogDirectories, resolve_duplicate
+from barnabas.log.directories.log_directories import resolve_duplicate
 from barnabas.log.directories.log_directory import LogDirectory
 from barnabas.log.directories.log_listener import LogListener
 from barnabas.log.errors import CorruptLogError
@@ -35,7 +35,6 @@ from barnabas.metadata.image.image import BROKER, TOPIC
 from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.metadata.image.topic import PartitionState, Topic
 from barnabas.ports import Ports, raise_soon
-from barnabas.replication.leader import IsrProposal
 from barnabas.replication.sessions import FetchSession
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import KafkaError
@@ -44,40 +43,44 @@ OnLeadership = Callable[[Partition, int | None], None]
 """(partition, leader epoch; None: this broker does not lead it any more)."""
 
 
+class DelayedFetches(Protocol):
+    """The fetches that wait until there is more to read of what this broker leads."""
+
+    @property
+    def reads_from_followers(self) -> bool:
+        """Whether consumers read from followers, so that a high watermark is news for these."""
+
+    def check_and_complete(self, session: FetchSession[Partition], /) -> None:
+        """The fetch that waits in that session may have something to read."""
+
+
 class ReplicaTable:
     """The replicas, by topic id and by name."""
 
     def __init__(
         self,
         ports: Ports,
-        node_id: int,
-        lag_ms_max: float,
         index: ReplicaIndex,
         configs: TopicConfigs,
-        logs: LogDirectories,
         directories: ReplicaDirectories,
+        isr: IsrRules,
         fetchers: FetcherPool,
-        isr_sender: AlterPartitionSender,
-        repairs: LogRepairs,
-        check_and_complete: Callable[[FetchSession[Partition]], None],
-        *,
-        propagates_high_watermarks: bool = False,
+        delayed_fetches: DelayedFetches,
     ) -> None:
-        """`check_and_complete`: the fetch that waits in that session may have something to read."""
+        """`fetchers` fetch what this broker follows; `delayed_fetches` are of what it leads."""
         self.ports = ports
-        self.node_id = node_id
-        self.lag_ms_max = lag_ms_max
+        self.node_id = node_id = directories.node_id
         self.image = index.image
         self.index = index
         self.by_id, self.by_name, self.find = index.by_id, index.by_name, index.find
         self.configs = configs
-        self.logs = logs
-        self.directories = directories
+        self.directories, self.logs = directories, directories.logs
         self.fetchers = fetchers
-        self.isr_sender = isr_sender
-        self.repairs = repairs
-        self.check_and_complete = check_and_complete
-        self.propagates_high_watermarks = propagates_high_watermarks
+        self.lag_ms_max, self.is_eligible, self.propose_isr = (
+            isr.lag_ms_max, isr.is_eligible, isr.propose,
+        )  # fmt: skip
+        self.check_and_complete = delayed_fetches.check_and_complete
+        self.propagates_high_watermarks = delayed_fetches.reads_from_followers
         self.marks_moved = False
         """Whether a high watermark may have moved since the last checkpoint."""
         self.now_ms = ports.clock.now_ms
@@ -95,10 +98,9 @@ class ReplicaTable:
             self._follow_image,
             fetchers.maybe_fetch,
         )
-        self.on_log_corrupt = repairs.report
-        logs.events.listen(
+        self.on_log_corrupt = self.logs.events.corrupt
+        self.logs.events.listen(
             LogListener(
-                on_corrupt=repairs.report,
                 on_flushed=partial(_on_flushed, self),
                 on_start_moved=partial(_on_start_moved, self),
             )
@@ -118,24 +120,6 @@ class ReplicaTable:
         return [partition for partition in self.by_id.values() if partition.leader is not None]
 
     # -- what a partition needs ------------------------------------------------------------------
-
-    def is_eligible(self, partition: Partition, broker: int, broker_epoch: int) -> bool:
-        """May be in an ISR: unfenced, not shutting down, the incarnation that fetched, and the log
-        directory of its replica works (else the high watermark would wait for it). An epoch of -1 is
-        not known here: then the controller compares."""
-        known = self.image.brokers.get(broker)
-        if known is None or not known.active:
-            return False
-        if broker_epoch != -1 and known.epoch not in (-1, broker_epoch):
-            return False
-        topic = self.image.topics_by_id.get(partition.topic_id)
-        if topic is None or broker not in topic.replicas[partition.index]:
-            return False
-        position = topic.replicas[partition.index].index(broker)
-        return known.has_directory(topic.directories[partition.index][position])
-
-    def propose_isr(self, partition: Partition, proposal: IsrProposal) -> None:
-        self.isr_sender.submit(partition, proposal)
 
     def on_log_failed(self, name: TopicPartition, error: OSError) -> None:
         self.logs.fail_log(name, error)
@@ -298,7 +282,7 @@ class ReplicaTable:
         ):  # and its directory did not fail with that sync
             self.directories.report(partition, state)
             for path in log.fragments():  # others have it yet, and may not for long
-                self.repairs.report(name, CorruptLogError(path, 0, "its batches are gone"))
+                self.on_log_corrupt(name, CorruptLogError(path, 0, "its batches are gone"))
         return partition
 
     def _remove(self, partition: Partition) -> None:

@@ -129,10 +129,11 @@ def cluster(
     where = find_bootstrap(bootstrap, data)
     try:
         properties = with_password(command_config(data))
-        connected = connect(where, client_id="barnabas-cli", properties=properties)
+        connected = connect(
+            where, client_id="barnabas-cli", properties=properties, on_slow=say_what_is_tried
+        )
     except ValueError as error:
         raise Failure(str(error), USAGE) from error
-    connected.on_slow = say_what_is_tried
     try:
         if refresh:
             connected.call(connected.client.cluster.refresh(timeout_ms=CONNECT_TIMEOUT_MS))

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from barnabas.ports import ClientPorts
 
 T = TypeVar("T")
+OnLost: TypeAlias = Callable[[BaseException], None]
 
 
 class Cancelled(Exception):
@@ -99,11 +100,15 @@ class TaskOutcome(Generic[T]):
 class Task(TaskOutcome[T]):
     """A running coroutine; also the outcome with its result."""
 
-    __slots__ = ("_cancelled", "_coroutine", "_on_lost", "_running", "_waits_for", "when_ended")
+    __slots__ = ("_cancelled", "_coroutine", "_on_ended", "_on_lost", "_running", "_waits_for")
 
     def __init__(
-        self, coroutine: Coroutine[Any, Any, T], on_lost: Callable[[BaseException], None]
+        self,
+        coroutine: Coroutine[Any, Any, T],
+        on_lost: OnLost,
+        on_ended: Callable[[Task[Any]], None] | None = None,
     ) -> None:
+        """`on_lost` gets a failure that no watcher gets; `on_ended` is called before the watchers."""
         self.done = False
         self._value = self._error = None
         self._watchers = []
@@ -111,11 +116,11 @@ class Task(TaskOutcome[T]):
         self._on_lost = on_lost
         self._waits_for: TaskOutcome[Any] | None = None
         self._running = self._cancelled = False
-        self.when_ended: Callable[[Task[T]], None] | None = None
+        self._on_ended = on_ended
 
     def _finish(self) -> None:
-        if self.when_ended is not None:
-            self.when_ended(self)
+        if self._on_ended is not None:
+            self._on_ended(self)
         TaskOutcome._finish(self)
 
     def start(self) -> None:
@@ -163,8 +168,10 @@ class Task(TaskOutcome[T]):
 class Tasks:
     """Starts tasks, has them sleep by the ports' clock, and cancels them on `close`."""
 
-    def __init__(self, ports: ClientPorts) -> None:
+    def __init__(self, ports: ClientPorts, on_lost: OnLost | None = None) -> None:
+        """`on_lost` gets failures that no task awaits (None: they are logged)."""
         self._ports = ports
+        self.on_lost = on_lost or self._log_lost
         self._now_ms, self._call_at = ports.clock.now_ms, ports.wakeups.call_at
         self._running: dict[Task[Any], None] = {}
         self._closed = False
@@ -182,7 +189,7 @@ class Tasks:
         on_done: Callable[[TaskOutcome[T]], None] | None = None,
     ) -> Task[T]:
         """Run `coroutine` to its first await; it continues when the awaited outcome is filled."""
-        task = Task(coroutine, self.on_lost)
+        task = Task(coroutine, self.on_lost, self._forget)
         if on_done is not None:
             task.when_done(on_done)
         if self._closed:
@@ -191,10 +198,6 @@ class Tasks:
             return task
         self._running[task] = None
         task.start()
-        if task.done:
-            self._running.pop(task, None)
-        else:
-            task.when_ended = self._forget
         return task
 
     def _forget(self, task: Task[Any]) -> None:
@@ -227,6 +230,5 @@ class Tasks:
             raise
         return [task.result() for task in tasks]
 
-    def on_lost(self, error: BaseException) -> None:
-        """Log a failure that no task awaits."""
+    def _log_lost(self, error: BaseException) -> None:
         self._ports.log("error", "client.task_failed", error=repr(error))

@@ -251,8 +251,9 @@ class LeaderBalancer:
                 if len(alone) <= TOLD_MAX:
                     self._reasons.log_change(alone[-1], why)
                 continue
-            change = PartitionChangeBuilder(cluster, topic, index, "leaders are rebalanced")
-            change.strategy = elections.preferred
+            change = PartitionChangeBuilder(
+                cluster, topic, index, "leaders are rebalanced", elections.preferred
+            )
             record = change.build()
             if record is not None:
                 records.append(record)

@@ -119,9 +119,6 @@ def _context(
 class QuorumController:
     """One node's controller; the role that handlers get."""
 
-    listener_metrics: Callable[[], Mapping[str, int]] = dict
-    """The counts of the node's listeners."""
-
     def __init__(
         self,
         ports: Ports,
@@ -136,14 +133,16 @@ class QuorumController:
         policies: Policies = NO_POLICIES,
         session_timeout_ms: float | None = None,
         migrates: bool = False,
+        listener_metrics: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         """`endpoints`: this controller's advertised endpoints, by listener. `sender` sends requests to
         brokers (None: `Channels` made of `ports`), `to_controllers` to controllers (None: the same).
-        `session_timeout_ms`: of brokers (None: as configured). `migrates`: the cluster, to KRaft."""
+        `session_timeout_ms`: of brokers (None: as configured). `migrates`: the cluster, to KRaft.
+        `listener_metrics` has the counts of the node's listeners."""
         self.ports, self.config = ports, config
         self.node_id = int(config.node_id)
         self.quorum = quorum
-        self.cluster_id = cluster_id
+        self.cluster_id, self.listener_metrics = cluster_id, listener_metrics
         self.image = MetadataImage(track_changes=False)
         self.cluster = _context(ports, config, quorum, self.image, policies)
         self.sessions = BrokerSessions(session_timeout_ms or config.controller.session_timeout_ms)

@@ -74,7 +74,6 @@ def elect_most_advanced(cluster: ControllerContext, inquiry: LogEndQuery) -> Dec
     at = cluster.image.at(inquiry.key)
     if at is None or at[0].leader[at[1]] != NO_LEADER:
         return None
-    change = PartitionChangeBuilder(cluster, at[0], at[1], "unclean recovery")
 
     def strategy(electorate: Electorate) -> Elected:
         """Elect by the present rules and ISR: both may have changed since the replicas were asked."""
@@ -89,7 +88,7 @@ def elect_most_advanced(cluster: ControllerContext, inquiry: LogEndQuery) -> Dec
             return found
         return now
 
-    change.strategy = strategy
+    change = PartitionChangeBuilder(cluster, at[0], at[1], "unclean recovery", strategy)
     record = change.build()
     return None if record is None else Decision(None, [record], record.reason or "")
 
@@ -165,16 +164,9 @@ class UncleanRecovery:
     def _join(self, inquiry: LogEndQuery, then: Callable[[LogEndQuery], None]) -> None:
         """`then` gets the result of an inquiry under way as well. The inquiry elects no leader by itself any
         more: this caller knows better what is wanted. If the caller elects none, the inquiry is retried."""
-        former = inquiry.then
-        if former is None:
+        if inquiry.then is None:
             self._retry[inquiry.key] = self._controller.now_ms() + INQUIRY_RETRY_MS
-
-        def both(ended: LogEndQuery) -> None:
-            if former is not None:
-                former(ended)
-            then(ended)
-
-        inquiry.then = both
+        inquiry.join(then)
 
     def begin(self, keys: Iterable[int], then: Callable[[LogEndQuery], None] | None = None) -> None:
         """Ask for the partitions that are not being asked for already; where it is to elect, for those

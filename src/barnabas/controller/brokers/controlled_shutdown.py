@@ -75,8 +75,7 @@ def lose_directories(
     def forget(at: ControllerContext) -> Decision[R]:
         return Decision(decision.response, [change] if _present(at, known) else [], reason)
 
-    decision.work = (Decision(None, records) for records in steps)
-    decision.then = forget
+    decision.continue_with((Decision(None, records) for records in steps), forget)
 
 
 def _lost_in_steps(

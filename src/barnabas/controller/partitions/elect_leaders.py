@@ -163,13 +163,13 @@ def elect(
         )
     if kind == UNCLEAN and leader != NO_LEADER:
         raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"Broker {leader} leads the partition.")
-    change = PartitionChangeBuilder(cluster, topic, index, "asked for by ElectLeaders")
     reported = answers.get(topic.slot << 32 | index, {})
-    change.strategy = partial(
+    strategy = partial(
         elections.designated,
         unclean=kind == UNCLEAN,
         further=lambda broker: reported.get(broker, (-1, -1)),
     )
+    change = PartitionChangeBuilder(cluster, topic, index, "asked for by ElectLeaders", strategy)
     record = change.build()
     elected = change.elected
     if record is None or elected is None or elected.leader in (NO_LEADER, leader):

@@ -46,6 +46,17 @@ class LogEndQuery:
         """Whether a replica answered without the epoch of its log."""
         self.deadline_ms = deadline_ms
 
+    def join(self, then: Callable[[LogEndQuery], None]) -> None:
+        """`then` takes the answers as well, after the present step."""
+        former = self.then
+
+        def both(ended: LogEndQuery) -> None:
+            if former is not None:
+                former(ended)
+            then(ended)
+
+        self.then = both
+
     def drop_uncomparable_epochs(self) -> None:
         """Prepare the answers, which are complete, for comparison. If one replica's epoch is unknown, no
         epoch is compared; a negative epoch, which a corrupt log has, stays."""

@@ -39,6 +39,7 @@ class PartitionChangeBuilder:
     """One partition's change in the making. Attributes without a comment are what is aimed at."""
 
     __slots__ = (
+        "_strategy",
         "adding",
         "asked_by_leader",
         "cluster",
@@ -52,15 +53,20 @@ class PartitionChangeBuilder:
         "removing",
         "replicas",
         "rules",
-        "strategy",
         "topic",
         "unclean_allowed",
         "unclean_shutdown",
     )
 
     def __init__(
-        self, cluster: ControllerContext, topic: Topic, index: int, reason: str = ""
+        self,
+        cluster: ControllerContext,
+        topic: Topic,
+        index: int,
+        reason: str = "",
+        strategy: Strategy = elections.keep_or_offline,
     ) -> None:
+        """`strategy` elects the leader."""
         self.cluster = cluster
         self.topic = topic
         self.index = index
@@ -78,7 +84,7 @@ class PartitionChangeBuilder:
         """The brokers that came back without their records: they leave the ELR, too."""
         self.rules = cluster.rules(topic)
         self.unclean_allowed = self.rules.unclean
-        self.strategy: Strategy = elections.keep_or_offline
+        self._strategy = strategy
         self.asked_by_leader = False
         """Whether the answer to the leader reports this change, so that no new leader epoch is needed for
         that."""
@@ -123,7 +129,7 @@ class PartitionChangeBuilder:
     def forecast(self) -> Elected:
         """The election that `build` would hold now. It changes nothing."""
         rare = self.topic.rare.get(self.index, ORDINARY)
-        return self.strategy(self._electorate(rare.last_known_elr, self.cluster.elr_enabled))
+        return self._strategy(self._electorate(rare.last_known_elr, self.cluster.elr_enabled))
 
     # -- steps -----------------------------------------------------------------------------------
 
@@ -142,8 +148,8 @@ class PartitionChangeBuilder:
         if len(self.adding) < len(removing) and any(r not in isr for r in replicas):
             return
         self.isr, self.replicas, self.adding, self.removing = isr, replicas, (), ()
-        if self.strategy is elections.keep_or_offline:
-            self.strategy = elections.reassigned
+        if self._strategy is elections.keep_or_offline:
+            self._strategy = elections.reassigned
         self.reason = joined(self.reason, f"reassignment to {list(replicas)} is complete")
 
     def _keep_last_member(self, old_isr: Replicas) -> None:
@@ -200,7 +206,7 @@ class PartitionChangeBuilder:
     def _elect(
         self, record: PartitionChangeRecord, last_known: Replicas, elr_enabled: bool
     ) -> None:
-        elected = self.elected = self.strategy(self._electorate(last_known, elr_enabled))
+        elected = self.elected = self._strategy(self._electorate(last_known, elr_enabled))
         if elected.recover:
             self.cluster.to_recover[self.topic.slot << 32 | self.index] = None
         if elected.leader == self.topic.leader[self.index]:

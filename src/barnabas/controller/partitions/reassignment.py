@@ -219,8 +219,9 @@ def cancel(
             ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress."
         )
     name = f"{topic.name}:{index}"
-    change = PartitionChangeBuilder(cluster, topic, index, "reassignment is cancelled")
     back = origin(topic, index)
+    strategy = partial(_reverted, back, asked)
+    change = PartitionChangeBuilder(cluster, topic, index, "reassignment is cancelled", strategy)
     change.replicas, change.isr = back
     change.adding = change.removing = ()
     if not back.isr and not change.unclean_allowed:
@@ -232,7 +233,6 @@ def cancel(
         )
     if not back.isr and not cluster.elr_enabled:
         change.isr = back.replicas[:1]  # without ELR an ISR is never empty, if only in name
-    change.strategy = partial(_reverted, back, asked)
     record = change.build()
     elected = change.elected
     had_leader = topic.leader[index] != NO_LEADER

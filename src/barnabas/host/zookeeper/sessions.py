@@ -144,10 +144,10 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
 class _Client(KazooClient):  # type: ignore[misc]
     """kazoo's client for one session. Only the connection's thread uses `watches`."""
 
-    kazoo_session: KazooSession
-    post: Post
-
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, kazoo_session: KazooSession, post: Post, **options: Any) -> None:
+        """`post` runs a call on the loop's thread."""
+        self.kazoo_session = kazoo_session
+        self.post = post
         self.watches = ClientWatches()
         self.granted_ms = 0
         super().__init__(**options)
@@ -234,6 +234,8 @@ class KazooSession:
         self._waiting: deque[_Waiting] = deque()
         self._closing = False
         self._client = _Client(
+            self,
+            self._post,
             hosts=",".join(settings.servers),
             timeout=settings.session_timeout_ms / 1000,
             handler=_Handler(settings.connection_timeout_ms / 1000, context),
@@ -241,8 +243,6 @@ class KazooSession:
             logger=_logger(loop, log),
             use_ssl=context is not None,
         )
-        self._client.kazoo_session = self
-        self._client.post = self._post
         self._client.start_async()
 
     def __repr__(self) -> str:

@@ -37,14 +37,14 @@ NAME_BYTES_MAX = 255
 class FutureLogs:
     """The future logs of one broker, by partition; `logs` shows only those of online directories."""
 
-    def __init__(self, directories: LogDirectories) -> None:
+    def __init__(self, directories: LogDirectories, on_gone: Callable[[], None]) -> None:
+        """`on_gone` is called when a copy was dropped, or its directory failed."""
         self._directories = directories
+        self._on_gone = on_gone
         self._disk = directories.ports.disk
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self._target_dirs: dict[TopicPartition, LogDirectory] = {}
         self._syncing: set[TopicPartition] = set()
-        self.on_gone: Callable[[], None] = lambda: None
-        """Called when a copy was dropped, or its directory failed."""
 
     # -- opening ---------------------------------------------------------------------------------
 
@@ -162,7 +162,7 @@ class FutureLogs:
         if log is not None and directory is not None:
             directory.futures.pop(partition, None)
             self._directories.delayed_delete.delete(directory, log)
-            self.on_gone()
+            self._on_gone()
 
     def on_offline(self, directory: LogDirectory) -> None:
         """`directory` failed: its copies are gone, and what they were made of lives."""
@@ -171,7 +171,7 @@ class FutureLogs:
             for segment in log.segments:
                 segment.close()
         directory.futures.clear()
-        self.on_gone()
+        self._on_gone()
 
     # -- durability ------------------------------------------------------------------------------
 

@@ -62,9 +62,11 @@ class LogDirectories:
         identities: Mapping[str, MetaProperties | None],
         config_of: ConfigOf,
         on_offline: Callable[[LogDirectory, list[TopicPartition]], None],
+        on_copy_gone: Callable[[], None] = lambda: None,
     ) -> None:
         """`identities` maps each path of ``log.dirs`` to its ``meta.properties``; to None if it could not
-        be read: that directory is offline from the start, and its contents are unknown."""
+        be read: that directory is offline from the start, and its contents are unknown. `on_copy_gone` is
+        called when a copy of a log was dropped, or its directory failed."""
         self.ports = ports
         self.settings = settings
         self.config_of = config_of
@@ -89,7 +91,7 @@ class LogDirectories:
         """Second logs under one name, of another topic: `resolve_duplicate` will tell whose it is."""
         self._writing = False
         self.delayed_delete = DelayedDelete(ports, self.fail)
-        self.futures = FutureLogs(self)
+        self.futures = FutureLogs(self, on_copy_gone)
         self._due: dict[str, float] = {}
         self._wakeup: Wakeup | None = None
         self.flushes = FlushScheduler(ports, self, self.events.flushed)

@@ -1,4 +1,4 @@
-"""The reports of the upkeep of logs, for the replicas, which are built on the logs and listen to them."""
+"""The reports of the upkeep of logs, for the parts of a broker that are built on the logs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _ignore(*_: object) -> None:
 
 
 class LogListener(NamedTuple):
-    """Callbacks of the user of the logs."""
+    """Callbacks of one user of the logs."""
 
     on_corrupt: Callable[[TopicPartition, CorruptLogError], None] = _ignore
     """The upkeep came upon a corrupt batch."""
@@ -25,20 +25,24 @@ class LogListener(NamedTuple):
 
 
 class LogEvents:
-    """Passes reports on to the listener. Made before the logs; the listener comes when it is built."""
+    """Passes reports on to the listeners. Made before the logs; a listener comes when it is built."""
 
     def __init__(self) -> None:
-        self._listener = LogListener()
+        self._listeners: list[LogListener] = []
 
     def listen(self, listener: LogListener) -> None:
-        """Report to `listener` from now on. There is one per broker."""
-        self._listener = listener
+        """Report to `listener` as well from now on."""
+        self._listeners.append(listener)
 
     def corrupt(self, partition: TopicPartition, fault: CorruptLogError) -> None:
-        self._listener.on_corrupt(partition, fault)
+        """A read came upon a corrupt batch."""
+        for listener in self._listeners:
+            listener.on_corrupt(partition, fault)
 
     def flushed(self, partition: TopicPartition) -> None:
-        self._listener.on_flushed(partition)
+        for listener in self._listeners:
+            listener.on_flushed(partition)
 
     def start_moved(self, partition: TopicPartition) -> None:
-        self._listener.on_start_moved(partition)
+        for listener in self._listeners:
+            listener.on_start_moved(partition)

@@ -197,9 +197,7 @@ class ReplicaSource:
 
     def _add_sums(self, page: Exposition, sums: Counter[str], count: int) -> None:
         broker = self._broker
-        phase = LifecyclePhase.STARTING
-        if broker.is_started:
-            phase = getattr(broker.lifecycle, "phase", LifecyclePhase.RUNNING)
+        phase = broker.lifecycle.phase if broker.is_started else LifecyclePhase.STARTING
         page.add("kafka.server:type=KafkaServer,name=BrokerState", BROKER_STATES[phase])
         page.add(f"{MANAGER}PartitionCount", count)
         for name in SUMS:

@@ -66,15 +66,16 @@ class ClientQuotas:
         image: MetadataImage,
         now_ms: Callable[[], float],
         windows: QuotaWindows = QuotaWindows(),  # noqa: B008 - it does not change
+        on_change: Callable[[ClientQuotas], None] = lambda quotas: None,
     ) -> None:
+        """`on_change` is called when the limits have changed."""
         self._image = image
         self._now_ms = now_ms
         self._windows = windows
         self._version = -1
         self.table = QuotaTable({})
         self.active = False
-        self.on_change: Callable[[], None] = lambda: None
-        """Called when the limits have changed."""
+        self._on_change = on_change
         self._buckets: dict[tuple[str, str, str], TokenBucket] = {}
         self.waits = 0
         """Answers that made their client wait."""
@@ -86,7 +87,7 @@ class ClientQuotas:
         self._version = self._image.quota_version
         self.table = QuotaTable(self._image.client_quotas)
         self.active = any(map(self.table.has, _LIMITED))
-        self.on_change()
+        self._on_change(self)
 
     def fetch_bytes_max(self, principal: str, client_id: str | None) -> float | None:
         """How much one fetch may give: what is kept of the quota; None without one."""

@@ -77,7 +77,9 @@ class ConnectionQuotas:
         now_ms: Callable[[], float],
         capacity: int = limits.CONNECTIONS_MAX,
         configured: ConnectionLimits = ConnectionLimits(),
+        address_rate: Callable[[str], float | None] = lambda host: None,
     ) -> None:
+        """`address_rate`: how many connections an address may make in a second (a client quota)."""
         self.now_ms = now_ms
         self.capacity = capacity
         self.limits = configured
@@ -85,8 +87,7 @@ class ConnectionQuotas:
         self.of_listener: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
         """The refusals by the key of the limit."""
-        self.address_rate: Callable[[str], float | None] = lambda host: None
-        """How many connections an address may make in a second (a client quota)."""
+        self._address_rate = address_rate
         self._addresses: dict[str, TokenBucket] = {}
         self._rates: dict[str | None, TokenBucket] = {}
         """The rates by listener; that of all together is under None."""
@@ -111,7 +112,7 @@ class ConnectionQuotas:
 
     def of_address(self, host: str) -> TokenBucket | None:
         """None where the address may make any number."""
-        limit = self.address_rate(host)
+        limit = self._address_rate(host)
         if limit is None:
             self._addresses.pop(host, None)
             return None

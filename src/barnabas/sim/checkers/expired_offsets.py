@@ -1,13 +1,12 @@
 """A committed offset expires only when it must: no member of the group reads the topic, and the retention
 is over, or the time that the client itself has given.
 
-Listens to each coordinator where it decides so. From then on an expired offset may be gone, as where a client
-deletes it (:mod:`barnabas.sim.offset_commits`); once the expiry is committed, it is gone.
+Observes what the machines of each coordinator decide by themselves. From then on an expired offset may be
+gone, as where a client deletes it (:mod:`barnabas.sim.offset_commits`); once the expiry is committed, it is
+gone.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 from barnabas.broker.broker import Broker
 from barnabas.group.classic_group import ClassicGroup
@@ -38,65 +37,45 @@ class OnlyIdleOffsetsExpire(Checker):
         broker = node.broker
         if broker is not None and self._heard.get(node.id) is not broker:
             self._heard[node.id] = broker
-            self._listen(broker, _judged(cluster.world, self._history, self._on_group_expired))
-
-    @staticmethod
-    def _listen(broker: Broker, judged: type[GroupMachine]) -> None:
-        """Each machine that it has or makes is one that is heard."""
-        groups = broker.groups
-        make = groups.make_machine
-
-        def hear(machine: GroupMachine) -> GroupMachine:
-            machine.__class__ = judged
-            return machine
-
-        for shard in groups.shards.values():
-            hear(shard.machine)
-        for maker in (groups, groups.loader):
-            maker.make_machine = lambda: hear(make())
-
-    def _on_group_expired(self, group_id: str) -> None:
-        self._history.on_group_expired(group_id)
-        self._owners.forget(group_id)
+            broker.groups.observe(_Judge(cluster.world, self._history, self._owners))
 
     def finish(self, cluster: SimCluster) -> None:
         """Finish: what expired was judged when it did."""
 
 
-def _judged(
-    world: World, history: History, on_group_expired: Callable[[str], None]
-) -> type[GroupMachine]:
-    commits = history.commits
+class _Judge:
+    """Judges the offsets of one broker's groups."""
 
-    class Judged(GroupMachine):
-        __slots__ = ()
+    def __init__(self, world: World, history: History, owners: OneOwnerPerGeneration) -> None:
+        self._world = world
+        self._history = history
+        self._owners = owners
 
-        def take_due(self, at: Instant) -> GroupOutcome | None:
-            outcome = super().take_due(at)
-            made: list[CommitAttempt] = []
-            groups: set[str] = set()
-            for record in outcome.records if outcome is not None else ():
-                if isinstance(record.key, OffsetCommitKey) and record.value is None:
-                    place = (record.key.topic, record.key.partition)
-                    _check(self, record.key.group, place, at.wall_ms)
-                    made += commits.begin(record.key.group, {place: GONE})
-                    world.totals["offsets expired"] += 1
-                    groups.add(record.key.group)
-            for group_id in groups:
-                history.offsets_expired[group_id] += 1
-            for group_id in _gone(outcome):
-                on_group_expired(group_id)
-                world.totals["groups expired"] += 1
-            if made and outcome is not None:
-                _tell_end(outcome, commits, made)
-            return outcome
+    def on_due(self, machine: GroupMachine, outcome: GroupOutcome, at: Instant) -> None:
+        """A machine has decided `outcome`: judge the offsets that expire in it."""
+        commits, totals = self._history.commits, self._world.totals
+        made: list[CommitAttempt] = []
+        groups: set[str] = set()
+        for record in outcome.records:
+            if isinstance(record.key, OffsetCommitKey) and record.value is None:
+                place = (record.key.topic, record.key.partition)
+                _check(machine, record.key.group, place, at.wall_ms)
+                made += commits.begin(record.key.group, {place: GONE})
+                totals["offsets expired"] += 1
+                groups.add(record.key.group)
+        for group_id in groups:
+            self._history.offsets_expired[group_id] += 1
+        for group_id in _gone(outcome):
+            self._history.on_group_expired(group_id)
+            self._owners.forget(group_id)
+            totals["groups expired"] += 1
+        if made:
+            _tell_end(outcome, commits, made)
 
-    return Judged
 
-
-def _gone(outcome: GroupOutcome | None) -> list[str]:
+def _gone(outcome: GroupOutcome) -> list[str]:
     """Groups that are no more; not those that only are of another kind now."""
-    records = [] if outcome is None else outcome.records
+    records = outcome.records
     kept = {r.key.group for r in records if isinstance(r.key, GroupMetadataKey) and r.value}
     gone = [
         record.key.group if isinstance(record.key, GroupMetadataKey) else record.key.group_id
@@ -132,4 +111,4 @@ def _tell_end(outcome: GroupOutcome, commits: Commits, made: list[CommitAttempt]
             commits.acknowledge(made)
         return settled(error, at) if settled is not None else GroupOutcome()
 
-    outcome.on_settled = on_settled
+    outcome.settle_by(on_settled)

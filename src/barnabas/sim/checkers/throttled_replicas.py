@@ -2,14 +2,13 @@
 rate, outside of the ISR. Every other replica replicates as if there were no throttle. (That the throttled
 ones continue when it is lifted shows in the end, when every ISR must be whole.)
 
-Listens to each broker's throttle from outside, where it reports a replica that waits. Whether that replica
+Observes each broker's throttle, which reports every replica that waits. Whether that replica
 may be throttled is computed here independently, from the metadata.
 """
 
 from __future__ import annotations
 
 from barnabas.broker.broker import Broker
-from barnabas.broker.follower.replication_throttle import ReplicationThrottle
 from barnabas.broker.partitions.partition import Partition
 from barnabas.metadata.image.image import BROKER, CLUSTER_DEFAULT, TOPIC, MetadataImage
 from barnabas.sim.checkers.checker import Checker
@@ -27,51 +26,42 @@ class OnlyThrottledReplicasWait(Checker):
         broker = node.broker
         if broker is not None and self._heard.get(node.id) is not broker:
             self._heard[node.id] = broker
-            _listen(cluster, broker)
+            broker.throttle.observe(_Judge(cluster, broker))
 
     def finish(self, cluster: SimCluster) -> None:
         """Who waited was judged when it did."""
 
 
-def _listen(cluster: SimCluster, broker: Broker) -> None:
-    throttle = broker.throttle
-    holds_back, waits = throttle.holds_back, throttle.waits
+class _Judge:
+    """Judges the replicas that wait by one broker's throttle."""
 
-    def judged_as_leader(partition: Partition, follower: int, promised: int) -> bool:
-        held = holds_back(partition, follower, promised)
-        if held:
-            _check_rate(broker, "leader", partition)
-            # The leader's own list names it, whichever follower asks (KIP-73).
-            _check_listed(broker, "leader", partition, broker.node_id)
-            leader = partition.leader
-            if leader is not None and follower in leader.isr:
-                raise Violation(
-                    f"{partition} on broker {broker.node_id}: holds back {follower}, which is in the"
-                    f" ISR {leader.isr}"
-                )
-            cluster.world.totals["fetches held back"] += 1
-        return held
+    def __init__(self, cluster: SimCluster, broker: Broker) -> None:
+        self._cluster = cluster
+        self._broker = broker
 
-    def judged_as_follower(partition: Partition) -> bool:
-        held = waits(partition)
-        if held:
-            _check_rate(broker, "follower", partition)
-            _check_listed(broker, "follower", partition, broker.node_id)
-            topic = broker.image.topics_by_id[partition.topic_id]
-            if broker.node_id in topic.isr[partition.index]:
-                raise Violation(
-                    f"{partition}: broker {broker.node_id} waits and is in the ISR"
-                    f" {topic.isr[partition.index]}"
-                )
-            cluster.world.totals["fetches held back"] += 1
-        return held
+    def on_held_back(self, partition: Partition, follower: int) -> None:
+        broker, leader = self._broker, partition.leader
+        _check_rate(broker, "leader", partition)
+        # The leader's own list names it, whichever follower asks (KIP-73).
+        _check_listed(broker, "leader", partition, broker.node_id)
+        if leader is not None and follower in leader.isr:
+            raise Violation(
+                f"{partition} on broker {broker.node_id}: holds back {follower}, which is in the"
+                f" ISR {leader.isr}"
+            )
+        self._cluster.world.totals["fetches held back"] += 1
 
-    _replace(throttle, judged_as_leader, judged_as_follower)
-
-
-def _replace(throttle: ReplicationThrottle, holds_back: object, waits: object) -> None:
-    for name, method in (("holds_back", holds_back), ("waits", waits)):
-        setattr(throttle, name, method)
+    def on_wait(self, partition: Partition) -> None:
+        broker = self._broker
+        _check_rate(broker, "follower", partition)
+        _check_listed(broker, "follower", partition, broker.node_id)
+        topic = broker.image.topics_by_id[partition.topic_id]
+        if broker.node_id in topic.isr[partition.index]:
+            raise Violation(
+                f"{partition}: broker {broker.node_id} waits and is in the ISR"
+                f" {topic.isr[partition.index]}"
+            )
+        self._cluster.world.totals["fetches held back"] += 1
 
 
 def _check_rate(broker: Broker, side: str, partition: Partition) -> None:

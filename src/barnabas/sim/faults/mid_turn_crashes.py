@@ -56,8 +56,8 @@ def power_within(s: Strike) -> bool:
 def _lie_in_wait(s: Strike, node: SimNode, loses_power: Callable[[], bool]) -> bool:
     """Kill `node` when its moment has come, and have it back soon. In some cases it is killed before: then
     its moment may be in what it does at its next start."""
-    disk = node.machine.disk
-    if disk.on_change is not None:
+    hooks = node.machine.disk.hooks
+    if hooks.on_change is not None:
         return False
     parts, counts = s.rng.choice(MOMENTS)
     left = s.rng.choice(counts)
@@ -70,19 +70,15 @@ def _lie_in_wait(s: Strike, node: SimNode, loses_power: Callable[[], bool]) -> b
         left -= 1
         if left > 0:
             return
-        disk.on_change = None
+        hooks.stop_waiting(about_to_change)
         s.count("deaths within a turn")
         s.note(f"node {node.id} is about to change {path}")
         node.kill(power_loss=loses_power())
         s.world.after(s.wait_ms(5, 20, 200, 1500), node.start)
         raise Killed
 
-    def heal() -> None:
-        if disk.on_change is about_to_change:
-            disk.on_change = None
-
-    disk.on_change = about_to_change
-    s.repair_later(WAIT_MS_MAX, heal)
+    hooks.lie_in_wait(about_to_change)
+    s.repair_later(WAIT_MS_MAX, lambda: hooks.stop_waiting(about_to_change))
     if s.rng.random() < 0.3:
         node.kill()
         s.world.after(s.wait_ms(5, 20, 200), node.start)

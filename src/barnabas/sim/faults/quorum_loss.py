@@ -46,7 +46,8 @@ def lose_history(s: Strike) -> bool:
         if s.cluster.is_healed or not survivor.is_up or not _knows_topics(s, survivor):
             return
         s.budget.history_is_lost = True
-        s.cluster.on_history_lost()
+        for follower in s.cluster.loss_followers:
+            follower()
         s.count("histories lost")
         _start_without_metadata(s)
         _lose(s, survivor)
@@ -66,16 +67,14 @@ def _knows_topics(s: Strike, survivor: SimNode) -> bool:
 
 def _start_without_metadata(s: Strike) -> None:
     """From now on the supervisor of the nodes reads the message with which a node ends itself."""
-    supervised = s.cluster.on_halted
 
     def on_halted(node: SimNode) -> None:
         if f"{DIRECTORY} is removed" in node.halted_by:
             s.note(f"node {node.id}: its {DIRECTORY} is removed")
             node.machine.disk.wipe(f"{node.directories[0]}/{DIRECTORY}")
             s.count("metadata logs removed")
-        supervised(node)
 
-    s.cluster.on_halted = on_halted
+    s.cluster.halt_followers.append(on_halted)
 
 
 def _lose(s: Strike, survivor: SimNode) -> None:

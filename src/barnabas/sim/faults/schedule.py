@@ -47,7 +47,7 @@ class FaultSchedule:
         self._supervisor = rng_of("supervisor")
         self._next = 0
         self._repairs: dict[int, list[Repair]] = {}
-        cluster.on_halted = self._supervise
+        cluster.halt_followers.append(self._supervise)
 
     @property
     def count(self) -> int:

@@ -22,8 +22,7 @@ class OperatorSteps:
         self.step = "it has not begun"
         """The step that it takes or waits for."""
         self.is_done = False
-        self._tasks = Tasks(process)
-        self._tasks.on_lost = self._end_with  # type: ignore[method-assign]
+        self._tasks = Tasks(process, self._end_with)
         self._rng = process.rng("migration")
         self.znodes = ZnodeClient(process, cluster.ensemble.connect + "/kafka")
 

@@ -146,9 +146,8 @@ class SimBackground:
         device = process.machine.disk
         if job in self.stopped:
             self.stopped.remove(job)
-        device.on_call = maybe_stop
-        job.resume()
-        device.on_call = None
+        with device.hooks.interrupting(maybe_stop):
+            job.resume()
         if isinstance(job.result, Killed):
             raise job.result
         if job.is_over:
@@ -163,10 +162,9 @@ class SimBackground:
     def unwind(self) -> None:
         """The process is dead: end its stepped jobs where they stopped."""
         device = self._process.machine.disk
-        former, device.on_call = device.on_call, None
-        while self.stopped:
-            self.stopped.pop().unwind()
-        device.on_call = former
+        with device.hooks.interrupting(None):
+            while self.stopped:
+                self.stopped.pop().unwind()
 
     def _finish(self, queue: str, done: Callable[[Any], None], result: Any) -> None:
         waiting = self._queues[queue]

@@ -10,7 +10,7 @@ since the last one that :meth:`ProcessDisk.sync_dir` made durable. Syncing a *fi
 
 Faults: :meth:`SimDisk.fail_call` makes the n-th call from now fail, once or for good;
 `capacity_bytes` fills the disk; :meth:`SimDisk.rot` flips a stored bit silently, and
-:meth:`SimDisk.misread` flips one in what a read returns; `on_change` lets a process die between two of its
+:meth:`SimDisk.misread` flips one in what a read returns; `hooks` let a process die between two of its
 calls; `cold_read_rate` makes reads that may not block return nothing, as those of a file do after a power
 loss until a blocking read has loaded it. What happened is in `totals`.
 """
@@ -23,6 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from barnabas.ports import Rng
+from barnabas.sim.world.disk_hooks import DiskHooks
 from barnabas.sim.world.disk_names import Names, Node, parent
 from barnabas.sim.world.disk_pages import PagedFile, lose_power
 from barnabas.types import Buffer
@@ -49,10 +50,7 @@ class SimDisk:
         """Calls that can fail, so far."""
         self.is_troubled = False
         """Whether a call failed since this was last set to False."""
-        self.on_change: Callable[[str], None] | None = None
-        """Called with the path before each call that changes or syncs something; it may raise."""
-        self.on_call: Callable[[], None] | None = None
-        """Called before each call of the job that runs now: it may stop the job for a while."""
+        self.hooks = DiskHooks()
         self.names = Names()
         self.locks: dict[str, ProcessDisk] = {}
         self._lost: dict[str, bytes] = {}
@@ -166,8 +164,8 @@ class SimDisk:
 
     def announce(self, path: str) -> None:
         """Something at `path` is about to change, or to be synced."""
-        if self.on_change is not None:
-            self.on_change(path)
+        if self.hooks.on_change is not None:
+            self.hooks.on_change(path)
 
     def _maybe_fail(self, path: str) -> None:
         if self._fail_at <= self.calls <= self._fail_until:
@@ -284,8 +282,8 @@ class SimFile:
         return self._path
 
     def _check(self) -> None:
-        if self._disk.on_call is not None:
-            self._disk.on_call()
+        if self._disk.hooks.on_call is not None:
+            self._disk.hooks.on_call()
         if not self._open:
             raise ValueError(f"{self._path} is closed")
         if not self._process_disk.alive:
@@ -304,8 +302,8 @@ class SimFile:
             raise
         position = len(self._paged.data)
         disk = self._disk
-        if disk.on_change is not None:
-            disk.on_change(self._path)
+        if disk.hooks.on_change is not None:
+            disk.hooks.on_change(self._path)
         if disk.capacity_bytes < UNBOUNDED:
             self._check_room(position, parts)
         self._paged.write(position, parts)
@@ -365,8 +363,8 @@ class SimFile:
 
     def sync(self) -> None:
         self._check()
-        if self._disk.on_change is not None:
-            self._disk.on_change(self._path)
+        if self._disk.hooks.on_change is not None:
+            self._disk.hooks.on_change(self._path)
         self._paged.sync()
         self._disk.totals["syncs"] += 1
 
@@ -387,8 +385,8 @@ class ProcessDisk:
 
     def check(self, path: str) -> None:
         """Every call passes here: a dead process does nothing, and faults are due here."""
-        if self.device.on_call is not None:
-            self.device.on_call()
+        if self.device.hooks.on_call is not None:
+            self.device.hooks.on_call()
         if not self.alive:
             raise dead(path)
         self.device.check_call(path)

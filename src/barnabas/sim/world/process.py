@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 from barnabas.limits import CONNECTIONS_MAX, NodeBounds
 from barnabas.ports import ConnectionGate, Helper, Listener, Receiver, Rng
@@ -103,16 +104,24 @@ class SimMachine:
         self.clock_rate = rate
         self.is_steady = False
 
-    def start_process(self) -> SimProcess:
+    def start_process(self, owner: ProcessOwner | None = None) -> SimProcess:
+        """`owner` is the node that runs there; None for a client."""
         self.off = False
         self.starts += 1
-        return SimProcess(self)
+        return SimProcess(self, owner)
+
+
+class ProcessOwner(Protocol):
+    """The node that runs in a process."""
+
+    def on_halt(self, process: SimProcess, reason: str, /) -> None:
+        """The process has halted itself."""
 
 
 class SimProcess:
     """One life of a process, and its ports (it is a :class:`barnabas.ports.Ports`)."""
 
-    def __init__(self, machine: SimMachine) -> None:
+    def __init__(self, machine: SimMachine, owner: ProcessOwner | None = None) -> None:
         self.machine = machine
         self.bounds = NodeBounds()
         self.host = machine.host
@@ -127,8 +136,7 @@ class SimProcess:
         self.helper: Helper = SimHelper(self)
         self.zookeeper: ZooKeeper = SimZooKeeper(self)
         self.log_lines: deque[str] = deque(maxlen=400)
-        self.on_halt: Callable[[SimProcess, str], None] = lambda process, reason: None
-        self.owner: object = None
+        self.owner = owner
         """The node that runs here; None for a client."""
         self.is_free = True
         """Whether an action may run at once. Where it is False, :meth:`run` checks why."""
@@ -158,7 +166,11 @@ class SimProcess:
         self.world.note(f"{self.name} halts: {reason}")
         self.alive = self.is_free = False
         self.background.unwind()
-        self.world.at(self.world.now_ms, lambda: self.on_halt(self, reason))
+        self.world.at(self.world.now_ms, partial(self._report_halt, reason))
+
+    def _report_halt(self, reason: str) -> None:
+        if self.owner is not None:
+            self.owner.on_halt(self, reason)
 
     # -- life ------------------------------------------------------------------------------------
 

@@ -75,10 +75,8 @@ class Ensemble:
         self.log: list[CommittedTransaction] = []
         self.log_start = 0
         """Transactions before were applied everywhere and are dropped."""
-        self.on_committed: Callable[[CommittedTransaction, object], None] = lambda entry, result: (
-            None
-        )
-        """Called with each transaction that was committed and its result, an error among them."""
+        self.followers: list[Callable[[CommittedTransaction, object], None]] = []
+        """They get each transaction that was committed, and its result, an error among them."""
         self._rng = world.rng("zookeeper")
         self._sessions_made = 0
         self._election_due_ms: float | None = 0.0
@@ -204,7 +202,9 @@ class Ensemble:
         wall_ms = START_WALL_MS + int(self.world.now_ms)
         entry = CommittedTransaction(self.zxid, request, session, wall_ms, origin, xid)
         self.log.append(entry)
-        self.on_committed(entry, apply(self.tree, entry).result)
+        result = apply(self.tree, entry).result
+        for follower in self.followers:
+            follower(entry, result)
         end = self.log_end
         for server in self.servers:
             delay = self.network.delay_ms()

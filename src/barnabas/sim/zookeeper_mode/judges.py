@@ -37,6 +37,7 @@ from barnabas.sim.zookeeper_mode.obedience import (
 from barnabas.sim.zookeeper_mode.settled import EveryoneSaysTheSame
 from barnabas.sim.zookeeper_mode.znode_order import Row, ZnodesGoForward
 from barnabas.types import Uuid
+from barnabas.zookeeper.node.zookeeper_node import ZookeeperNode
 
 
 def judges_of(cluster: ZookeeperCluster, history: History, story: Story) -> list[Checker]:
@@ -121,13 +122,12 @@ class BrokersAreValid(Checker):
         inside = node.running
         if node.node is not None:
             return  # of a quorum
-        controller = getattr(inside, "controller", None)
-        if controller is not None and controller.decider.may_decide:
-            controller.decider.validate()
-            controller.steps.book.validate()
-        journal = getattr(inside, "journal", None)
-        if journal is not None:
-            journal.validate()
+        if isinstance(inside, ZookeeperNode) and inside.controller is not None:
+            controller = inside.controller
+            if controller.decider.may_decide:
+                controller.decider.validate()
+                controller.steps.book.validate()
+            inside.journal.validate()
         if node.broker is not None:
             validate_broker(node.broker)
 

@@ -42,7 +42,7 @@ class WrittenZnodes:
         self._image = MetadataImage()
         self._as_of = -1
         self._incomplete: dict[str, list[int]] = {}
-        ensemble.on_committed = self._on_committed
+        ensemble.followers.append(self._on_committed)
 
     def _on_committed(self, entry: CommittedTransaction, result: object) -> None:
         if not isinstance(result, ZooKeeperError):

@@ -52,7 +52,6 @@ from barnabas.zookeeper.broker.metadata_records import (
 Configs = Mapping[str, Mapping[str, str]]
 """The configurations by topic."""
 ReadConfigs = Callable[[Sequence[str], Callable[[Configs], None]], None]
-OnMetadata = Callable[[MetadataImage, ImageChanges], None]
 
 
 class ControlTarget(Protocol):

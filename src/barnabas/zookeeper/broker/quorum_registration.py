@@ -29,27 +29,27 @@ LOOKED_AT_MAX = 16
 class QuorumObserver:
     """The offset of this node's copy of the metadata log."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_moved: Callable[[bool], None], on_leader: Callable[[], None]) -> None:
+        """`on_moved` is called when the log moved; with True where a broker begins its controlled shutdown,
+        which ends when the others have reported that offset."""
         self.offset = -1
         """The offset of the last committed record."""
-        self.on_moved: Callable[[bool], None] = lambda matters: None
-        """The log moved; True where a broker begins its controlled shutdown, which ends when the others have
-        reported that offset."""
-        self.on_leader: Callable[[], None] = lambda: None
+        self._on_moved = on_moved
+        self._on_leader = on_leader
 
     def on_commit(self, batches: Sequence[CommittedBatch]) -> Iterator[None] | None:
         self.offset = batches[-1].last_offset
         values = [value for batch in batches for value in batch.values]
-        self.on_moved(len(values) <= LOOKED_AT_MAX and any(map(_is_leaving, values)))
+        self._on_moved(len(values) <= LOOKED_AT_MAX and any(map(_is_leaving, values)))
         return None
 
     def on_snapshot(self, snapshot: SnapshotReader) -> Iterator[None] | None:
         self.offset = snapshot.id.offset - 1
-        self.on_moved(True)
+        self._on_moved(True)
         return None
 
     def on_leader_change(self, leader_id: int, epoch: int) -> None:
-        self.on_leader()
+        self._on_leader()
 
     def snapshot(self) -> Iterator[Sequence[Buffer]] | None:
         """None: this broker keeps no image of the log, and writes no snapshot."""

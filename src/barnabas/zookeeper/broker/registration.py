@@ -50,18 +50,19 @@ class ZookeeperRegistration:
         identity: BrokerIdentity,
         *,
         is_registered: Callable[[int], bool],
+        on_registered: Callable[[], None],
         registration_timeout_ms: float,
     ) -> None:
-        """`is_registered` says whether the image shows this broker alive under an epoch."""
+        """`is_registered` says whether the image shows this broker alive under an epoch; `on_registered` is
+        called after each registration."""
         self.ports = ports
         self.identity = identity
         self.phase = LifecyclePhase.STARTING
         self.broker_epoch = -1
         self.cordoned: tuple[Uuid, ...] = ()
-        self.on_registered: Callable[[], None] = lambda: None
         self._sessions = sessions
         self._controller = controller
-        self._is_registered = is_registered
+        self._is_registered, self._on_registered = is_registered, on_registered
         self._deadline_ms = ports.clock.now_ms() + registration_timeout_ms
         self._under_way = False
         self._retry: Wakeup | None = None
@@ -146,7 +147,7 @@ class ZookeeperRegistration:
         if self.phase is LifecyclePhase.STARTING:
             self.phase = LifecyclePhase.FENCED
         self.ports.log("info", "broker.registered", epoch=czxid, path=self._path)
-        self.on_registered()
+        self._on_registered()
 
     def _again(self, why: str, holder: bytes = b"") -> None:
         """Try again soon; a first registration that has taken too long ends the process."""

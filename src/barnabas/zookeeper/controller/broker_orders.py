@@ -107,7 +107,17 @@ class _BrokerQueue:
         """Whether its first UpdateMetadata was sent."""
         self.under_way = False
         self.retry: Wakeup | None = None
-        self.unwatch: Callable[[], None] = lambda: None
+        self._unwatch: Callable[[], None] = lambda: None
+
+    def watch(self, sender: OrderSender, on_ended: Callable[[], None]) -> None:
+        """Call `on_ended` where the broker closes or refuses a connection, until `close`."""
+        self._unwatch = sender.watch(self.endpoint, on_closed=on_ended, on_refused=on_ended)
+
+    def close(self) -> None:
+        """Nothing is sent to this incarnation any more."""
+        self._unwatch()
+        if self.retry is not None:
+            self.retry.cancel()
 
 
 class OrdersListener:
@@ -185,9 +195,7 @@ class BrokerOrders:
 
     def end(self) -> None:
         for queue in self._queues.values():
-            queue.unwatch()
-            if queue.retry is not None:
-                queue.retry.cancel()
+            queue.close()
         self._queues = {}
         self.controller_epoch = -1
 
@@ -207,8 +215,7 @@ class BrokerOrders:
                 self._drop(present)
             queue = self._queues[broker] = _BrokerQueue(broker, known.epoch, endpoint)
             if broker != self._node_id:
-                ended = partial(self._on_ended, queue)
-                queue.unwatch = self._sender.watch(endpoint, on_closed=ended, on_refused=ended)
+                queue.watch(self._sender, partial(self._on_ended, queue))
             for topic in filter(
                 lambda one: self._orders_listener.is_written(one.id),
                 self._image.topics_by_id.values(),
@@ -224,9 +231,7 @@ class BrokerOrders:
             self._orders_listener.on_unreachable(queue.broker)
 
     def _drop(self, queue: _BrokerQueue) -> None:
-        queue.unwatch()
-        if queue.retry is not None:
-            queue.retry.cancel()
+        queue.close()
         self._queues.pop(queue.broker, None)
         self._sender.disconnect(queue.endpoint, PURPOSE)
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from barnabas.client.network.channels import Channels
 from barnabas.config.node import NodeConfig
 from barnabas.controller.active.quorum_controller import QuorumController
+from barnabas.metadata.image.image import MetadataImage
+from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.node.metadata_loader import MetadataLoader
 from barnabas.ports import Ports
 from barnabas.zookeeper.config.coordination import migration_of
@@ -53,7 +55,14 @@ class MigratingController:
         self.migration = OnlineMigration(ports, self.sessions, controller, metadata.image, orders)
         self.sessions.follow(self.migration)
         controller.duties = (*controller.duties, self.migration, IdleRecords(controller))
-        metadata.on_metadata = self.migration.on_metadata
+        metadata.add_follower(self)
+
+    def on_metadata(self, image: MetadataImage, changes: ImageChanges) -> None:
+        """The quorum has committed records: the migration writes to ZooKeeper what they changed."""
+        self.migration.on_metadata(image, changes)
+
+    def on_controller_change(self) -> None:
+        """Nothing: the migration is one of the controller's duties, which follow the leadership."""
 
     def start(self) -> None:
         """Begin the session. Raises ``ConfigError``."""

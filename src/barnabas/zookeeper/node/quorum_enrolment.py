@@ -59,13 +59,12 @@ class QuorumEnrolment:
         if not security.is_open:
             name = f"node-{config.node_id}"
             self._to_controllers = Channels(ports, name, security=security.to_controllers)
-        self._observer = QuorumObserver()
+        self._observer = QuorumObserver(self._on_moved, self._on_leader)
         self._settings = settings_from_node(config, meta, {})
         self.quorum = self._observe()
         timeout_ms = config.broker.request_timeout_ms
-        self.channel = ControllerChannel(ports, self._to_controllers, timeout_ms)
+        self.channel = ControllerChannel(ports, self._to_controllers, timeout_ms, self._on_leader)
         """To the quorum's active controller, whether it is the cluster's controller yet or not."""
-        self.channel.look = self._on_leader
         self._lifecycle: BrokerLifecycle | None = None
         self._closing = False
 
@@ -145,10 +144,12 @@ class QuorumEnrolment:
             is_migrating=True,
         )
         self._lifecycle = quorum
-        self._observer.on_moved = quorum.on_metadata
-        self._observer.on_leader = self._on_leader
         self.quorum.start()
         return MigratingLifecycle(zookeeper, quorum, self.is_kraft)
+
+    def _on_moved(self, matters: bool) -> None:
+        if self._lifecycle is not None:
+            self._lifecycle.on_metadata(matters)
 
     def _on_leader(self) -> None:
         self.channel.on_controller_change(self.quorum.leader_id, self.quorum.leader_endpoint)

@@ -18,6 +18,7 @@ from math import inf
 from barnabas.broker.broker import Broker
 from barnabas.broker.cluster_traits import ClusterTraits
 from barnabas.broker.controller_client.broker_lifecycle import BrokerIdentity, Lifecycle
+from barnabas.broker.controller_client.controller_channel import ControllerChannel, Sender
 from barnabas.client.network.channels import Channels
 from barnabas.config.loggers import Loggers
 from barnabas.config.meta_properties import (
@@ -37,6 +38,7 @@ from barnabas.metadata.features import METADATA_VERSION
 from barnabas.metadata.image.image import TOPIC, MetadataImage
 from barnabas.metadata.records.feature_level_record import FeatureLevelRecord
 from barnabas.node.api_tables import add_sasl
+from barnabas.node.broker_listeners import BrokerListeners
 from barnabas.node.cordoned_directories import CordonedDirectories
 from barnabas.node.dynamic_security import DynamicSecurity
 from barnabas.node.listeners import Listeners
@@ -47,8 +49,6 @@ from barnabas.ports import Ports, no_work
 from barnabas.security.delegation_tokens import TokenCredentials, TokenSecrets
 from barnabas.security.listener_security import random_bytes_of
 from barnabas.security.node_security import NodeSecurity
-from barnabas.security.quotas.client_meter import ClientMeter
-from barnabas.security.quotas.client_quotas import ClientQuotas
 from barnabas.security.scram import ScramCredential
 from barnabas.security.scram_credentials import scram_credential
 from barnabas.types import Endpoint, NodeId, Uuid
@@ -104,7 +104,9 @@ class ZookeeperNode:
         tokens = TokenCredentials(
             secrets, self._known_image, ports.clock.wall_ms, random_bytes_of(ports)
         )
-        self.listeners = Listeners(ports, config, _no_features, self._scram_credential, tokens)
+        self.listeners = Listeners(
+            ports, config, _no_features, self._scram_credential, tokens, self._address_rate
+        )
         self.security = NodeSecurity(config)
         self.channels = Channels(
             ports, f"node-{config.node_id}", security=self.security.between_brokers
@@ -215,7 +217,9 @@ class ZookeeperNode:
             [FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_LEVEL)], 0, 0
         )
         image.take_changes()
-        listeners = self.listeners.advertised(config.broker_listeners)
+        outgoing = {config.inter_broker_listener_name: self.channels}
+        dynamic = DynamicSecurity(ports, config, self.listeners, outgoing)
+        listeners = BrokerListeners(self.listeners, config, dynamic)
         control = self._control_listener
         self.election = ControllerElection(
             ports,
@@ -223,7 +227,7 @@ class ZookeeperNode:
             int(config.node_id),
             self.channels,
             control,
-            listeners[control],
+            listeners.endpoints[control],
             lambda: self.control_requests.controller_epoch,
             partial(_follow_controller, self),
         )
@@ -237,12 +241,11 @@ class ZookeeperNode:
                 lambda: self.election.is_kraft,
                 partial(_follow_controller, self),
             )
-        self.broker = self._make_broker(cluster_id, identities, listeners, image)
+        self.broker = self._make_broker(identities, image, listeners)
         self._make_controller(cluster_id)
         for store in (self._acls, self._tokens):
             if store is not None:
-                self.control_requests.replay(store.records())
-                store.on_change = self.control_requests.replay
+                store.replay_to(self.control_requests.replay)
         self._serve(self.broker)
         for follower in (self._config_watch, self.election, self.controller):
             assert follower is not None
@@ -285,22 +288,12 @@ class ZookeeperNode:
 
     def _make_broker(
         self,
-        cluster_id: str,
         identities: Mapping[str, MetaProperties],
-        listeners: Mapping[str, Endpoint],
         image: MetadataImage,
+        listeners: BrokerListeners,
     ) -> Broker:
         broker = Broker(
-            self.ports,
-            self.config,
-            cluster_id=cluster_id,
-            identities=identities,
-            listeners=listeners,
-            channels=self.channels,
-            to_controllers=self._enrolment or self.channels,
-            image=image,
-            controller_endpoint=self._controller,
-            traits=dataclasses.replace(TRAITS, orders_broker_epochs=not self.ensemble.migrates),
+            self.ports, self.config, identities, self.channels, image, listeners, membership=self
         )
         self._config_watch = ConfigWatch(
             self.ports, self.sessions, self._configs_in_use, self._on_config
@@ -308,14 +301,6 @@ class ZookeeperNode:
         self.control_requests = ControlRequests(
             self.ports, broker, self._incarnation, self._config_watch.read_topics
         )
-        broker.open_lifecycle = self._open_registration
-        outgoing = {self.config.inter_broker_listener_name: self.channels}
-        dynamic = DynamicSecurity(self.ports, self.config, self.listeners, outgoing)
-        broker.on_configured = dynamic.follow
-        broker.listener_metrics = self.listeners.certificates.metrics
-        self.listeners.connections.address_rate = broker.quotas.connection_rate
-        broker.quotas.on_change = partial(self._measure, broker.quotas)
-        broker.on_ready = self._on_ready
         return broker
 
     def _make_controller(self, cluster_id: str) -> None:
@@ -379,18 +364,27 @@ class ZookeeperNode:
         # The controller's orders arrive here before the broker is ready; clients' requests wait at the gate.
         self.listeners.serve(self.config.broker_listeners)
 
-    def _open_registration(self, identity: BrokerIdentity) -> Lifecycle:
-        broker = self.broker
-        assert broker is not None
+    # -- the broker's membership -------------------------------------------------------------------
+
+    @property
+    def traits(self) -> ClusterTraits:
+        return dataclasses.replace(TRAITS, orders_broker_epochs=not self.ensemble.migrates)
+
+    @property
+    def to_controllers(self) -> Sender:
+        return self._enrolment or self.channels
+
+    def open_lifecycle(self, identity: BrokerIdentity, controller: ControllerChannel) -> Lifecycle:
+        """The lifecycle of a registration in ZooKeeper, and with the quorum where the cluster migrates."""
         registration = ZookeeperRegistration(
             self.ports,
             self.sessions,
-            broker.controller,
+            controller,
             identity,
             is_registered=self._is_registered,
+            on_registered=self.election.stand,
             registration_timeout_ms=self.config.broker.registration_timeout_ms,
         )
-        registration.on_registered = self.election.stand
         if self._enrolment is not None:
             return self._enrolment.lifecycle(identity, registration)
         return registration
@@ -410,7 +404,8 @@ class ZookeeperNode:
             epoch = enrolment.broker_epoch if of_quorum else of_zookeeper
         return Incarnation(broker.node_id, epoch, broker.incarnation)
 
-    def _controller(self) -> tuple[int, Endpoint] | Endpoint | None:
+    def controller_endpoint(self) -> tuple[int, Endpoint] | Endpoint | None:
+        """The active controller, by ZooKeeper or by the quorum; None while it is not known."""
         if self._enrolment is not None and self.election.is_kraft:
             return self._enrolment.controller_endpoint
         endpoint = self.election.controller_endpoint
@@ -428,7 +423,8 @@ class ZookeeperNode:
     def is_controller(self) -> bool:
         return self.controller is not None and self.controller.decider.may_decide
 
-    def _on_ready(self) -> None:
+    def on_ready(self) -> None:
+        """The broker is ready: requests of clients, which have waited, are served."""
         self.ports.log("info", "broker.ready", broker=int(self.config.node_id))
         self._gate.open()
 
@@ -515,10 +511,9 @@ class ZookeeperNode:
 
         self._config_watch.read(entity, on_read)
 
-    def _measure(self, quotas: ClientQuotas) -> None:
-        """Meter clients' requests while quotas exist; without quotas, listeners have no meter."""
-        meter = ClientMeter(quotas) if quotas.active else None
-        self.listeners.measure(self.config.broker_listeners, meter)
+    def _address_rate(self, host: str) -> float | None:
+        """How many connections the address `host` may make in a second; None without a limit."""
+        return None if self.broker is None else self.broker.quotas.connection_rate(host)
 
     def _scram_credential(self, mechanism: str, user: str) -> ScramCredential | None:
         if self.broker is None:

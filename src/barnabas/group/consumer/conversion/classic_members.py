@@ -256,7 +256,7 @@ def _answer_when_written(
             table.timers.schedule(key, at.now_ms + request.rebalance_timeout_ms)
         return GroupOutcome(replies=[(joining.parked, response)])
 
-    outcome.on_settled = settled
+    outcome.settle_by(settled)
     return outcome
 
 

@@ -90,7 +90,7 @@ def downgrade(
             begin_timers(table, group, at)
         return GroupOutcome()
 
-    outcome.on_settled = settled
+    outcome.settle_by(settled)
     return outcome
 
 

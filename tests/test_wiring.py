@@ -1,0 +1,67 @@
+"""Our lint of how objects are put together: constructors name everything that an object calls."""
+
+from __future__ import annotations
+
+import ast
+
+from tools.import_circles import sources
+from tools.late_callbacks import ALLOWED, faults, late_callbacks
+
+LATE = '''
+class Owner:
+    def build(self, part, device):
+        part.ended = lambda: None
+        part.heard = partial(print, self)
+        part.looks = self.build
+        part.on_full = part.other
+        part.called = device
+        self.part.runs = helper
+
+def helper():
+    """A function of the module."""
+
+class Part:
+    called: Callable[[], None]
+'''
+EARLY = '''
+class Owner:
+    def __init__(self, part, on_end):
+        self.on_end = on_end
+        self.look = self.build
+        part.size = part.count
+        part.name = self.name
+
+    @property
+    def name(self):
+        return ""
+
+    def build(self, part, name):
+        part.name = name
+
+def name():
+    """A parameter of `build` has this name, too."""
+'''
+
+
+def modules(text: str) -> dict[str, ast.Module]:
+    return {"sample": ast.parse(text)}
+
+
+def test_constructors_name_every_function_that_an_object_calls() -> None:
+    assert list(faults(sources(), ALLOWED)) == []
+
+
+def test_a_function_that_is_set_on_another_object_is_found() -> None:
+    found = [target for _, _, target in late_callbacks(modules(LATE))]
+    assert found == [
+        "part.ended", "part.heard", "part.looks", "part.on_full", "part.called", "self.part.runs",
+    ]  # fmt: skip
+
+
+def test_values_and_fields_of_ones_own_are_no_late_callbacks() -> None:
+    assert list(late_callbacks(modules(EARLY))) == []
+
+
+def test_an_allowed_assignment_that_is_gone_leaves_the_list() -> None:
+    (fault,) = faults(modules(EARLY), {"sample: part.ended": "it was there once"})
+    assert fault == "sample: part.ended is gone: take it from the list"
