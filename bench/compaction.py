@@ -23,7 +23,7 @@ from barnabas.log.compaction.compaction_rules import OffsetMap
 from barnabas.log.compaction.compactor import Compactor, HelpedCompactor, LocalCompactor, answering
 from barnabas.log.config import LogConfig
 from barnabas.log.file_cache import FileCache
-from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.log_loader import LogCheckpoints, open_log
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.ports import Disk
 from barnabas.record.builder import build_batch
@@ -41,7 +41,7 @@ def written(directory: str, records: int, per_batch: int) -> PartitionLog:
     """A log with `records` records, all of which may be compacted."""
     disk, partition = HostDisk(), TopicPartition("compacted", 0)
     path = f"{directory}/{partition}"
-    log = open_log(disk, FileCache(disk), path, partition, CONFIG, clean=False).log
+    log = open_log(FileCache(disk), path, partition, CONFIG, LogCheckpoints(clean=False)).log
     keys = min(records // 4, KEYS_MAX)
     for start in range(0, records, per_batch):
         numbers = range(start, start + per_batch)

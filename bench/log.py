@@ -29,7 +29,7 @@ from typing import NamedTuple
 from barnabas.host.disk import HostDisk
 from barnabas.log.config import DEFAULT_CONFIG, LogConfig
 from barnabas.log.file_cache import FileCache
-from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.log_loader import LogCheckpoints, open_log
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.record.builder import build_batch
 from barnabas.types import TopicPartition
@@ -50,7 +50,7 @@ def open_at(
     disk = HostDisk()
     partition = TopicPartition("t", number)
     return open_log(
-        disk, FileCache(disk), f"{directory}/{partition}", partition, config, clean=clean
+        FileCache(disk), f"{directory}/{partition}", partition, config, LogCheckpoints(clean=clean)
     ).log
 
 
@@ -165,7 +165,9 @@ def open_many(directory: str, count: int, files: FileCache) -> list[PartitionLog
     for number in range(count):
         partition = TopicPartition("t", number)
         path = f"{directory}/{partition}"
-        logs.append(open_log(files.disk, files, path, partition, DEFAULT_CONFIG, clean=True).log)
+        logs.append(
+            open_log(files, path, partition, DEFAULT_CONFIG, LogCheckpoints(clean=True)).log
+        )
     return logs
 
 

@@ -12,7 +12,7 @@ from barnabas.host.disk import HostDisk
 from barnabas.log.compaction import cleaning_pass
 from barnabas.log.config import LogConfig
 from barnabas.log.file_cache import FileCache
-from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.log_loader import LogCheckpoints, open_log
 from barnabas.log.partition.partition_log import AppendOrigin, PartitionLog
 from barnabas.record.builder import build_batch, end_transaction_marker
 from barnabas.types import TopicPartition
@@ -35,7 +35,11 @@ def written(directory: Path, *, compact: bool = False) -> PartitionLog:
         cleanup_policy=("compact",) if compact else ("delete",),
     )
     log = open_log(
-        disk, FileCache(disk), f"{directory}/t-0", TopicPartition("t", 0), config, clean=False
+        FileCache(disk),
+        f"{directory}/t-0",
+        TopicPartition("t", 0),
+        config,
+        LogCheckpoints(clean=False),
     ).log
     rng = random.Random(7)
     for at in range(60):
@@ -111,13 +115,11 @@ def test_kafka_reads_what_recovery_and_compaction_leave(tmp_path: Path) -> None:
     log.close(clean=False)
     disk = HostDisk()
     again = open_log(
-        disk,
         FileCache(disk),
         log.directory,
         log.partition,
         log.config,
-        clean=False,
-        recovery_point=log.durability.checkpointed_recovery_point,
+        LogCheckpoints(clean=False, recovery_point=log.durability.checkpointed_recovery_point),
     ).log
     assert again.log_end_offset == log.log_end_offset
     again.close()

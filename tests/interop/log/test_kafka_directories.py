@@ -23,7 +23,7 @@ from barnabas.host.disk import HostDisk
 from barnabas.log import checkpoints
 from barnabas.log.config import LogConfig
 from barnabas.log.file_cache import FileCache
-from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.log_loader import LogCheckpoints, open_log
 from barnabas.log.partition.partition_log import AppendOrigin, PartitionLog
 from barnabas.record.batch import iterate
 from barnabas.record.builder import build_batch, end_transaction_marker
@@ -157,13 +157,11 @@ def open_here(kafka: Kafka, *, clean: bool = True) -> PartitionLog:
     points = checkpoints.read_offsets(disk, f"{kafka.data}/{checkpoints.RECOVERY_POINT}")
     partition = TopicPartition("t", 0)
     opened = open_log(
-        disk,
         FileCache(disk),
         f"{kafka.data}/t-0",
         partition,
         LogConfig(segment_bytes=1 << 20, index_interval_bytes=500),
-        clean=clean,
-        recovery_point=points.get(partition, 0),
+        LogCheckpoints(clean=clean, recovery_point=points.get(partition, 0)),
     )
     assert not opened.fault
     return opened.log

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from barnabas.log.config import LogConfig
 from barnabas.log.file_cache import FileCache
-from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.log_loader import LogCheckpoints, open_log
 from barnabas.log.partition.partition_log import AppendOrigin, PartitionLog, ReadResult
 from barnabas.record.batch import BatchHeader, CorruptBatchError, iterate
 from barnabas.record.builder import build_batch, end_transaction_marker
@@ -71,14 +71,13 @@ class LogModel:
         self.disk.make_dirs(ROOT)
         self.files = FileCache(self.disk, limit=5)
         opened = open_log(
-            self.disk,
             self.files,
             DIRECTORY,
             PARTITION,
             self.config,
-            clean=clean,
-            recovery_point=self.recovery_point,
-            log_start_offset=self.log_start,
+            LogCheckpoints(
+                clean=clean, recovery_point=self.recovery_point, log_start_offset=self.log_start
+            ),
         )
         log = opened.log
 

@@ -17,7 +17,7 @@ from barnabas.log.compaction import cleaning_pass
 from barnabas.log.config import LogConfig
 from barnabas.log.file_cache import FileCache
 from barnabas.log.file_names import TXN_INDEX
-from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.log_loader import LogCheckpoints, open_log
 from barnabas.log.partition.partition_log import AppendOrigin, PartitionLog
 from barnabas.record.batch import iterate
 from barnabas.record.builder import build_batch, end_transaction_marker
@@ -57,13 +57,11 @@ class Compacted:
         self.disk = self.device.open_for_process()
         self.disk.make_dirs("/data")
         opened = open_log(
-            self.disk,
             FileCache(self.disk, 6),
             f"/data/{PARTITION}",
             PARTITION,
             self.config,
-            clean=False,
-            recovery_point=self.recovery_point,
+            LogCheckpoints(clean=False, recovery_point=self.recovery_point),
         )
         self.log: PartitionLog = opened.log
 

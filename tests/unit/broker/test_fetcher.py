@@ -16,7 +16,7 @@ from barnabas.limits import FollowerBounds
 from barnabas.log.config import LogConfig
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.file_cache import FileCache
-from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.log_loader import LogCheckpoints, open_log
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.metadata.image.topic import PartitionState
 from barnabas.record.builder import build_batch
@@ -107,7 +107,7 @@ class World:
         disk = self.ports.disk
         path = f"/data/{name}"
         disk.make_dirs(path)
-        opened = open_log(disk, FileCache(disk), path, name, LogConfig(), clean=True)
+        opened = open_log(FileCache(disk), path, name, LogConfig(), LogCheckpoints(clean=True))
         return Partition(self.host, "t", TOPIC_ID, index, opened.log)
 
     def follow(self, epoch: int = 0) -> None:

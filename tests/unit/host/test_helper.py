@@ -20,7 +20,7 @@ from barnabas.log.compaction.compactor import Compactor, HelpedCompactor, LocalC
 from barnabas.log.config import LogConfig
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.file_cache import FileCache
-from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.log_loader import LogCheckpoints, open_log
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.ports import HelperDied
 from barnabas.record.builder import build_batch
@@ -47,7 +47,7 @@ def serve(disk, secret):
 
 def open_at(path: Path) -> PartitionLog:
     disk, partition = HostDisk(), TopicPartition("t", 0)
-    return open_log(disk, FileCache(disk), str(path), partition, CONFIG, clean=False).log
+    return open_log(FileCache(disk), str(path), partition, CONFIG, LogCheckpoints(clean=False)).log
 
 
 def written(path: Path) -> PartitionLog:

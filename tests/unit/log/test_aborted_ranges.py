@@ -11,7 +11,7 @@ from barnabas.log.config import LogConfig
 from barnabas.log.file_cache import FileCache
 from barnabas.log.file_names import SNAPSHOT, file_name
 from barnabas.log.partition import aborted_proof
-from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.log_loader import LogCheckpoints, open_log
 from barnabas.log.partition.partition_log import AppendOrigin, PartitionLog
 from barnabas.log.segments.transaction_index import ENTRY
 from barnabas.record.builder import build_batch, end_transaction_marker
@@ -27,12 +27,11 @@ def make(segment_bytes: int = 1 << 20) -> tuple[SimDisk, PartitionLog]:
     disk = device.open_for_process()
     disk.make_dirs("/data")
     log = open_log(
-        disk,
         FileCache(disk),
         "/data/t-0",
         TopicPartition("t", 0),
         LogConfig(segment_bytes=segment_bytes),
-        clean=False,
+        LogCheckpoints(clean=False),
     ).log
     for producer, commit in ((1, False), (2, False), (3, True), (1, False)):
         begin(log, producer)
@@ -122,13 +121,11 @@ def reopened(device: SimDisk, *, clean: bool = True, recovery_point: int = 0) ->
     disk = device.open_for_process()
     disk.make_dirs("/data")
     log = open_log(
-        disk,
         FileCache(disk),
         "/data/t-0",
         TopicPartition("t", 0),
         LogConfig(),
-        clean=clean,
-        recovery_point=recovery_point,
+        LogCheckpoints(clean=clean, recovery_point=recovery_point),
     ).log
     log.move_high_watermark(log.log_end_offset)
     return log

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from barnabas.log.config import LogConfig
 from barnabas.log.file_cache import FileCache
-from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.log_loader import LogCheckpoints, open_log
 from barnabas.log.partition.partition_log import AppendOrigin, PartitionLog
 from barnabas.log.state.producer_state import TRUSTED, Verification
 from barnabas.record.builder import build_batch, end_transaction_marker
@@ -68,13 +68,11 @@ class Model:
         disk.make_dirs("/data")
         self.files = FileCache(disk)
         return open_log(
-            disk,
             self.files,
             "/data/t-0",
             TopicPartition("t", 0),
             LogConfig(segment_bytes=600),
-            clean=clean,
-            recovery_point=0,
+            LogCheckpoints(clean=clean, recovery_point=0),
         ).log
 
     def ask(self, producer: int) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from barnabas.log.config import LogConfig
 from barnabas.log.file_cache import FileCache
-from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.log_loader import LogCheckpoints, open_log
 from barnabas.log.partition.partition_log import AppendOrigin, PartitionLog
 from barnabas.record.builder import build_batch
 from barnabas.sim.checkers.chains import HeldLog, LogVersions
@@ -31,7 +31,11 @@ class Replica:
         disk = self.disk.open_for_process()
         disk.make_dirs(DIRECTORY)
         opened = open_log(
-            disk, FileCache(disk), DIRECTORY, TopicPartition("t", 0), LogConfig(), clean=False
+            FileCache(disk),
+            DIRECTORY,
+            TopicPartition("t", 0),
+            LogConfig(),
+            LogCheckpoints(clean=False),
         )
         self.log = opened.log
         return opened.log

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.log.directories.entry_names import deleted_partition_of, name_of_future
 from barnabas.log.directories.log_directory import LogDirectory
-from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.log_loader import LogCheckpoints, open_log
 from barnabas.log.partition.log_moves import inherit, relocate
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.types import TopicPartition
@@ -56,14 +56,15 @@ class FutureLogs:
                 self._disk.remove_tree(f"{directory.path}/{found.name}")
                 continue
             opened = open_log(
-                self._disk,
                 self._directories.files,
                 f"{directory.path}/{found.name}",
                 found.partition,
                 self._directories.config_of(found.partition.topic),
-                clean=directory.was_clean,
-                recovery_point=directory.recovery_points.get(found.partition, 0),
-                log_start_offset=directory.log_starts.get(found.partition, 0),
+                LogCheckpoints(
+                    clean=directory.was_clean,
+                    recovery_point=directory.recovery_points.get(found.partition, 0),
+                    log_start_offset=directory.log_starts.get(found.partition, 0),
+                ),
                 topic_id=found.topic_id,
             )
             self._adopt(directory, opened.log)
@@ -138,13 +139,11 @@ class FutureLogs:
             if partition in directory.in_checkpoints:
                 directory.write_all_checkpoints()  # of a log by this name that was here before
             log = open_log(
-                self._disk,
                 self._directories.files,
                 f"{directory.path}/{name}",
                 partition,
                 source.config,
-                clean=False,
-                log_start_offset=source.log_start_offset,
+                LogCheckpoints(clean=False, log_start_offset=source.log_start_offset),
                 topic_id=source.topic_id,
             ).log
             if source.topic_id is not None:

@@ -26,7 +26,7 @@ from barnabas.log.directories.log_directory import LogDirectory, never_had_topic
 from barnabas.log.directories.log_listener import LogEvents
 from barnabas.log.directories.log_shutdown import LogShutdown
 from barnabas.log.file_cache import FileCache
-from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.log_loader import LogCheckpoints, open_log
 from barnabas.log.partition.partition_log import (
     PartitionLog,
 )
@@ -172,19 +172,9 @@ class LogDirectories:
     def _open_log(
         self, directory: LogDirectory, partition: TopicPartition, topic_id: Uuid | None
     ) -> PartitionLog:
-        opened = open_log(
-            self.ports.disk,
-            self.files,
-            f"{directory.path}/{partition}",
-            partition,
-            self.config_of(partition.topic),
-            clean=directory.was_clean,
-            recovery_point=directory.recovery_points.get(partition, 0),
-            log_start_offset=directory.log_starts.get(partition, 0),
-            compacted_to=directory.compacted_to(partition, self.config_of(partition.topic)),
-            known_bases=directory.segments_at_close.get(partition, ()),
-            topic_id=topic_id,
-        )
+        config = self.config_of(partition.topic)
+        path, left = f"{directory.path}/{partition}", directory.checkpoints_of(partition, config)
+        opened = open_log(self.files, path, partition, config, left, topic_id=topic_id)
         log, start = opened.log, directory.log_starts.get(partition, 0)
         beginning = ""
         if start > log.log_end_offset:
@@ -265,12 +255,11 @@ class LogDirectories:
             if partition in directory.in_checkpoints:
                 directory.write_all_checkpoints()  # of its predecessor by this name
             opened = open_log(
-                self.ports.disk,
                 self.files,
                 f"{directory.path}/{partition}",
                 partition,
                 self.config_of(partition.topic),
-                clean=False,
+                LogCheckpoints(clean=False),
                 topic_id=topic_id,
             )
             directory.write_topic_id(str(partition), topic_id)

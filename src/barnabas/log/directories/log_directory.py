@@ -28,6 +28,7 @@ from barnabas.log.directories.entry_names import (
     partition_of,
 )
 from barnabas.log.file_names import PARTITION_METADATA
+from barnabas.log.partition.log_loader import LogCheckpoints
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.ports import Disk
 from barnabas.types import (
@@ -140,12 +141,17 @@ class LogDirectory:
             self._is_checkpoint_lost = True
             return {}  # recovery then reads everything, and the leader says the watermark again
 
-    def compacted_to(self, partition: TopicPartition, config: LogConfig) -> int:
-        """Up to where compaction may have left gaps between the segments of a log found here: what its
-        checkpoint says; anywhere in a compacted topic's log where a checkpoint is damaged."""
-        if config.compact and self._is_checkpoint_lost:
-            return OFFSET_MAX
-        return self._compacted_to.get(partition, 0)
+    def checkpoints_of(self, partition: TopicPartition, config: LogConfig) -> LogCheckpoints:
+        """The facts that the former process left of a log found here. Compaction may have left gaps anywhere
+        in a compacted topic's log where a checkpoint is damaged."""
+        is_lost = config.compact and self._is_checkpoint_lost
+        return LogCheckpoints(
+            clean=self.was_clean,
+            recovery_point=self.recovery_points.get(partition, 0),
+            log_start_offset=self.log_starts.get(partition, 0),
+            compacted_to=OFFSET_MAX if is_lost else self._compacted_to.get(partition, 0),
+            known_bases=self.segments_at_close.get(partition, ()),
+        )
 
     def partitions(self) -> list[PartitionDirectory]:
         """The partitions in it, by name. The names of what is there and no log's go to `foreign`."""

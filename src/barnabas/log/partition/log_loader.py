@@ -60,36 +60,65 @@ class LoadedLog(NamedTuple):
     """Why, in one sentence; empty where nothing was dropped."""
 
 
+class LogCheckpoints(NamedTuple):
+    """The facts that a former process left of a log: how it ended, and how far it had come."""
+
+    clean: bool
+    """Whether it closed the log."""
+    recovery_point: int = 0
+    """Everything below is durable; of a log that was closed, its end (0: unknown)."""
+    log_start_offset: int = 0
+    compacted_to: int = 0
+    """Up to there compaction may have left gaps between segments."""
+    has_gaps: bool = True
+    """Whether offsets may be missing between batches. A log without gaps ends before the first one."""
+    known_bases: Sequence[int] = ()
+    """The segments of a log that was closed; none: unknown."""
+
+    def scan(self) -> LogScan | None:
+        """The scan of the batches that are to be read and checked; None after a clean end."""
+        if self.clean:
+            return None
+        return LogScan(self.recovery_point, self.compacted_to, self.has_gaps)
+
+    @property
+    def closed_at(self) -> int:
+        """The end of the log when it was closed; 0 if unknown."""
+        return self.recovery_point if self.clean else 0
+
+    def durable_to(self, end: int) -> int:
+        """How far a log that ends at `end` is on the device."""
+        return end if self.clean else min(self.recovery_point, end)
+
+    def unknown_from(self, end: int) -> int:
+        """From there on the files beside the batches of a log that ends at `end` vouch for nothing."""
+        return end if self.clean else self.recovery_point
+
+
 def open_log(
-    disk: Disk,
     files: FileCache,
     directory: str,
     partition: TopicPartition,
     config: LogConfig,
+    checkpoints: LogCheckpoints,
     *,
-    clean: bool,
-    recovery_point: int = 0,
-    log_start_offset: int = 0,
-    compacted_to: int = 0,
-    has_gaps: bool = True,
-    known_bases: Sequence[int] = (),
     topic_id: Uuid | None = None,
     before_cut: BeforeCut | None = None,
 ) -> LoadedLog:
-    """Open or create the log in `directory`; up to `compacted_to` compaction may have left gaps
-    between segments; a log that never `has_gaps` between batches ends before the first one; where it was
-    closed cleanly its segments had `known_bases` (none: unknown). Blocks on the disk. Raises
-    ``OSError``, and what `before_cut` raises."""
+    """Open or create the log in `directory`. Blocks on the disk. Raises ``OSError``, and what `before_cut`
+    raises."""
+    disk, clean, log_start_offset = files.disk, checkpoints.clean, checkpoints.log_start_offset
     log = PartitionLog(disk, files, directory, partition, config, topic_id)
     durability = log.durability
-    durability.on_only_checkpoint(recovery_point)
+    durability.on_only_checkpoint(checkpoints.recovery_point)
     if not disk.exists(directory):
         disk.make_dirs(directory)
         truncation.start_empty(log, log_start_offset)
         return LoadedLog(log, 0, "")
     found = disk.list_dir(directory)
     names = clear_leftovers(disk, directory, found)
-    gone = _stand_in_for_lost(disk, directory, names, found, known_bases) if clean else []
+    known = checkpoints.known_bases
+    gone = _stand_in_for_lost(disk, directory, names, found, known) if clean else []
     names = _drop_orphans(disk, directory, sorted([*names, *gone]))
     for name in names:
         base = offset_of(name) if name.endswith(LOG) else None
@@ -110,16 +139,16 @@ def open_log(
     is_empty = log.active.base_offset == 0 and not log.active.size
     for changes in (durability.dirty_names, durability.dirty_dir_name, log.epochs.dirty_changes):
         changes.reset(pending=not clean or is_empty)
-    seen = None if clean else LogScan(recovery_point, compacted_to, has_gaps)
+    seen = checkpoints.scan()
     cut = Cut() if seen is None else recover(log, seen, before_cut)
-    later_cut = _find_end(log, log_start_offset, recovery_point if clean else 0)
+    later_cut = _find_end(log, log_start_offset, checkpoints.closed_at)
     if later_cut is not None:
         cut, seen = later_cut, None
-    _fit_durability(log, clean, recovery_point)
-    unknown_from = log.log_end_offset if clean else recovery_point
+    _fit_durability(log, checkpoints)
+    unknown_from = checkpoints.unknown_from(log.log_end_offset)
     _fit_epochs(log, unknown_from if epochs_usable else 0, seen)
     log.move_high_watermark(log.log_start_offset)
-    _fit_producers(log, clean, recovery_point, seen)
+    _fit_producers(log, checkpoints, seen)
     _drop_stray_snapshots(log, names)
     log.note_first_timestamp()
     lost = f"{directory}/{gone[0]} is gone" if gone else ""
@@ -230,11 +259,15 @@ def _bound_of(segment: Segment, closed_at: int) -> int | None:
     return closed_at if leaps else None
 
 
-def _fit_durability(log: PartitionLog, clean: bool, recovery_point: int) -> None:
-    """Everything is on the device after a clean end, else what is below `recovery_point`."""
+def _fit_durability(log: PartitionLog, checkpoints: LogCheckpoints) -> None:
+    """Everything is on the device after a clean end, else what is below the recovery point."""
     durability, end = log.durability, log.log_end_offset
-    durability.on_opened(end if clean else min(recovery_point, end), end)
-    if not clean and log.recovery_point in log.bases[1:] and _follows_on(log, log.recovery_point):
+    durability.on_opened(checkpoints.durable_to(end), end)
+    if (
+        not checkpoints.clean
+        and log.recovery_point in log.bases[1:]
+        and _follows_on(log, log.recovery_point)
+    ):
         # The indexes of the segment before were completed, now or by a roll, and have to be synced.
         durability.require_sync_from(log.recovery_point - 1)
     if log.recovery_point < log.active.base_offset:
@@ -277,13 +310,12 @@ def _epochs_from(log: PartitionLog, offset: int, up_to: int | None = None) -> Ep
     return found
 
 
-def _fit_producers(
-    log: PartitionLog, clean: bool, recovery_point: int, seen: LogScan | None
-) -> None:
+def _fit_producers(log: PartitionLog, checkpoints: LogCheckpoints, seen: LogScan | None) -> None:
     """Producer state at the log's end; the entries of aborted transactions that a crash took."""
-    if clean:
+    if checkpoints.clean:
         rebuild_producers(log)
         return
+    recovery_point = checkpoints.recovery_point
     for offset in snapshot_offsets(log.disk, log.directory):
         if offset > recovery_point:
             # It may be of batches that were cut, or not be whole.

@@ -18,7 +18,7 @@ from barnabas.log.config import FOREVER_MS, LogConfig
 from barnabas.log.file_cache import FileCache
 from barnabas.log.partition.crash_recovery import BeforeCut
 from barnabas.log.partition.flush_jobs import sync_log_job
-from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.log_loader import LogCheckpoints, open_log
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.log.partition.retention import take_deleted_paths
 from barnabas.log.partition.trusted_append import append_trusted
@@ -122,15 +122,16 @@ class PartitionRaftLog:
         )
         try:
             opened = open_log(
-                disk,
                 files,
                 directory,
                 TopicPartition(METADATA_TOPIC, 0),
                 config,
-                clean=False,
-                recovery_point=recovery_point,
-                log_start_offset=start_offset,
-                has_gaps=False,
+                LogCheckpoints(
+                    clean=False,
+                    recovery_point=recovery_point,
+                    log_start_offset=start_offset,
+                    has_gaps=False,
+                ),
                 topic_id=METADATA_TOPIC_ID,
                 before_cut=before_cut,
             )

@@ -15,7 +15,7 @@ from barnabas.log.compaction.compaction_rules import (
 )
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.file_cache import FileCache
-from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.log_loader import LogCheckpoints, open_log
 from barnabas.log.partition.partition_log import AppendOrigin
 from barnabas.log.state.producer_state import snapshot_offsets, write_snapshot
 from barnabas.record.batch import HEADER_SIZE, BatchView, iterate, read_header, write_header
@@ -112,9 +112,12 @@ def test_snapshots_that_belong_to_no_segment_go_with_the_next_start(clean: bool)
     end = log.log_end_offset
     log.close(clean=clean)
     log = open_log(
-        log.disk, FileCache(log.disk), log.directory, log.partition, log.config, clean=clean,
-        recovery_point=end,
-    ).log  # fmt: skip
+        FileCache(log.disk),
+        log.directory,
+        log.partition,
+        log.config,
+        LogCheckpoints(clean=clean, recovery_point=end),
+    ).log
     kept = snapshot_offsets(log.disk, log.directory)
     assert set(kept) <= {*log.bases, end} and log.snapshots.newest in kept
     assert log.producers.entries

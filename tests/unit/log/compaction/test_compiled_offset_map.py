@@ -22,7 +22,7 @@ from barnabas.log.compaction.compaction_rules import (
 from barnabas.log.config import LogConfig
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.file_cache import FileCache
-from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.log_loader import LogCheckpoints, open_log
 from barnabas.record.batch import (
     HEADER_SIZE,
     BatchView,
@@ -124,7 +124,7 @@ def files_of(
         index_interval_bytes=200,
     )
     log = open_log(
-        disk, FileCache(disk), "/data/t-0", TopicPartition("t", 0), config, clean=False
+        FileCache(disk), "/data/t-0", TopicPartition("t", 0), config, LogCheckpoints(clean=False)
     ).log
     log.append_as_follower(run)
     log.roll()

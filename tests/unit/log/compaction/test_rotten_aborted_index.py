@@ -9,7 +9,7 @@ import pytest
 from barnabas.log.compaction import cleaning_pass
 from barnabas.log.config import LogConfig
 from barnabas.log.file_cache import FileCache
-from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.log_loader import LogCheckpoints, open_log
 from barnabas.log.partition.partition_log import AppendOrigin, PartitionLog
 from barnabas.log.segments.transaction_index import ENTRY
 from barnabas.record.batch import iterate
@@ -26,7 +26,9 @@ def opened(device: SimDisk, clean: bool) -> PartitionLog:
     disk = device.open_for_process()
     disk.make_dirs("/data")
     config = LogConfig(cleanup_policy=("compact",), delete_retention_ms=0)
-    return open_log(disk, FileCache(disk), "/data/t-0", PARTITION, config, clean=clean).log
+    return open_log(
+        FileCache(disk), "/data/t-0", PARTITION, config, LogCheckpoints(clean=clean)
+    ).log
 
 
 def transact(log: PartitionLog, values: list[bytes], sequence: int, commit: bool) -> None:

@@ -15,7 +15,7 @@ from barnabas.log.errors import CorruptLogError
 from barnabas.log.file_cache import FileCache
 from barnabas.log.file_names import CLEANED, REPAIRED
 from barnabas.log.partition import segment_repair
-from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.log_loader import LogCheckpoints, open_log
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.types import TopicPartition
 from tests.model.log.test_compaction import Compacted
@@ -166,12 +166,11 @@ def test_a_copy_that_continues_after_a_start_restores_no_deleted_record() -> Non
     model.write([1, 2, 3], False, 0, -1)
     source = model.log
     copy = open_log(
-        model.disk,
         FileCache(model.disk, 6),
         "/data/copy",
         source.partition,
         model.config,
-        clean=True,
+        LogCheckpoints(clean=True),
     ).log
     fill_up(source, copy)
     assert copy.log_end_offset == 3

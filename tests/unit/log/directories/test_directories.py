@@ -17,7 +17,6 @@ from barnabas.log.directories.log_directories import DirectoryInUse, resolve_dup
 from barnabas.log.file_cache import FileCache
 from barnabas.log.partition import log_loader
 from barnabas.log.partition.partition_log import PartitionLog
-from barnabas.ports import Disk
 from barnabas.record.batch import iterate
 from barnabas.record.builder import build_batch
 from barnabas.record.decode import records_of
@@ -163,10 +162,10 @@ def test_a_fault_of_the_program_in_one_log_is_not_the_end_of_the_node(
     world.logs.create(T1, TOPIC_ID, world.logs.directories[1].directory_id)
     world.stop()
 
-    def open_log(disk: Disk, files: FileCache, directory: str, *rest: Any, **more: Any) -> Any:
+    def open_log(files: FileCache, directory: str, *rest: Any, **more: Any) -> Any:
         if directory.endswith("t-0"):
             raise IndexError("of garbage that was not foreseen")
-        return log_loader.open_log(disk, files, directory, *rest, **more)
+        return log_loader.open_log(files, directory, *rest, **more)
 
     monkeypatch.setattr("barnabas.log.directories.log_directories.open_log", open_log)
     world.start()

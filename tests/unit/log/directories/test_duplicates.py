@@ -9,7 +9,7 @@ import pytest
 
 from barnabas.log.config import LogConfig
 from barnabas.log.file_cache import FileCache
-from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.log_loader import LogCheckpoints, open_log
 from barnabas.record.builder import build_batch
 from barnabas.sim.world.disk import SimDisk
 from barnabas.types import TopicPartition
@@ -26,7 +26,7 @@ def test_a_duplicate_has_the_timestamp_of_the_batch_that_is_there(by_log: bool) 
         LogConfig(), message_timestamp_type="LogAppendTime" if by_log else "CreateTime"
     )
     name = TopicPartition("t", 0)
-    log = open_log(disk, FileCache(disk), f"/data/{name}", name, config, clean=True).log
+    log = open_log(FileCache(disk), f"/data/{name}", name, config, LogCheckpoints(clean=True)).log
     batch = build_batch(
         [(b"k", b"v")], timestamp_ms=CLIENT_MS, producer_id=5, producer_epoch=0, base_sequence=0
     )

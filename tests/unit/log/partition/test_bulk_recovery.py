@@ -21,11 +21,16 @@ from barnabas.types import TopicPartition
 FOLDER = "/data/t-0"
 WALL_MS = 1_750_000_000_000
 PARTITION = TopicPartition("t", 0)
+CRASHED = log_loader.LogCheckpoints(clean=False)
 
 
-def opened(device: SimDisk, config: LogConfig, **how: Any) -> log_loader.LoadedLog:
+def opened(
+    device: SimDisk,
+    config: LogConfig,
+    checkpoints: log_loader.LogCheckpoints = CRASHED,
+) -> log_loader.LoadedLog:
     disk = device.open_for_process()
-    return log_loader.open_log(disk, FileCache(disk), FOLDER, PARTITION, config, clean=False, **how)
+    return log_loader.open_log(FileCache(disk), FOLDER, PARTITION, config, checkpoints)
 
 
 def written(seed: int, config: LogConfig) -> SimDisk:
@@ -125,7 +130,7 @@ def test_the_short_way_through_the_batches_finds_what_the_long_one_does(
         monkeypatch.setattr(crash_recovery, "check_plain", way)
         device = written(seed, config)
         point = random.Random(seed).choice((0, 0, 100))
-        found = opened(device, config, recovery_point=point)
+        found = opened(device, config, CRASHED._replace(recovery_point=point))
         states.append(_state(device, found.log, found))
     assert states[0] == states[1]
     assert sum(passed) > 1_000 or states[0]["cut"] != (0, "")

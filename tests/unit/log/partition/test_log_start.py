@@ -9,7 +9,7 @@ import pytest
 from barnabas.log.config import LogConfig
 from barnabas.log.file_cache import FileCache
 from barnabas.log.file_names import LOG
-from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.log_loader import LogCheckpoints, open_log
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.record.builder import build_batch
 from barnabas.sim.world.disk import SimDisk
@@ -36,9 +36,12 @@ def test_a_follower_takes_the_batch_inside_which_its_leaders_log_begins() -> Non
 
 def opened(log: PartitionLog, *, clean: bool, recovery_point: int = 0) -> PartitionLog:
     return open_log(
-        log.disk, FileCache(log.disk), log.directory, log.partition, log.config, clean=clean,
-        recovery_point=recovery_point,
-    ).log  # fmt: skip
+        FileCache(log.disk),
+        log.directory,
+        log.partition,
+        log.config,
+        LogCheckpoints(clean=clean, recovery_point=recovery_point),
+    ).log
 
 
 @pytest.mark.parametrize("clean", [False, True])
@@ -47,7 +50,7 @@ def test_a_log_that_has_lost_all_segments_knows_no_producers_of_before(clean: bo
     disk = SimDisk(random.Random(1)).open_for_process()
     disk.make_dirs("/data")
     name = TopicPartition("t", 0)
-    log = open_log(disk, FileCache(disk), "/data/t-0", name, LogConfig(), clean=True).log
+    log = open_log(FileCache(disk), "/data/t-0", name, LogConfig(), LogCheckpoints(clean=True)).log
 
     def fill(producer: int) -> None:
         for sequence in range(8):

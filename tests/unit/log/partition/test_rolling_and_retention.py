@@ -11,7 +11,7 @@ from barnabas.log.compaction import cleaning_pass
 from barnabas.log.compaction.compactor import LocalCompactor
 from barnabas.log.config import LogConfig
 from barnabas.log.file_cache import FileCache
-from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.log_loader import LogCheckpoints, open_log
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.record.builder import build_batch
 from barnabas.sim.world.disk import SimDisk
@@ -27,7 +27,7 @@ def new_log(config: LogConfig, index: int = 0) -> PartitionLog:
     disk = SimDisk(random.Random(1)).open_for_process()
     disk.make_dirs("/data")
     name = TopicPartition("t", index)
-    return open_log(disk, FileCache(disk), f"/data/{name}", name, config, clean=True).log
+    return open_log(FileCache(disk), f"/data/{name}", name, config, LogCheckpoints(clean=True)).log
 
 
 def append(log: PartitionLog, timestamp: int, size: int = 100, *, wall_ms: int = NOW) -> None:
@@ -135,7 +135,11 @@ def test_a_batch_that_begins_far_behind_the_end_begins_a_segment(size: int) -> N
     for clean in (False, True):
         log.close(clean=clean)
         log = open_log(
-            log.disk, FileCache(log.disk), log.directory, log.partition, log.config, clean=clean
+            FileCache(log.disk),
+            log.directory,
+            log.partition,
+            log.config,
+            LogCheckpoints(clean=clean),
         ).log
         assert (log.bases, log.log_end_offset) == ([0, far], far + 5)
 
@@ -164,9 +168,12 @@ def test_a_restart_forgets_not_for_how_long_compaction_may_wait() -> None:
     assert log.bases == [0, 2]
     log.close()
     log = open_log(
-        log.disk, FileCache(log.disk), log.directory, log.partition, config, clean=True,
-        recovery_point=3,
-    ).log  # fmt: skip
+        FileCache(log.disk),
+        log.directory,
+        log.partition,
+        config,
+        LogCheckpoints(clean=True, recovery_point=3),
+    ).log
     log.move_high_watermark(3)
     assert not cleaning_pass.make_plan(log, 0, NOW + HOUR).is_due
     assert cleaning_pass.make_plan(log, 0, NOW + HOUR + 1).is_due
@@ -199,7 +206,11 @@ def test_jitter_spreads_rolls_and_is_the_same_after_a_restart() -> None:
         if index % 2:  # a restart in between
             log.close()
             log = open_log(
-                log.disk, FileCache(log.disk), log.directory, log.partition, config, clean=True
+                FileCache(log.disk),
+                log.directory,
+                log.partition,
+                config,
+                LogCheckpoints(clean=True),
             ).log
         age = 0
         while len(log.segments) == 1:

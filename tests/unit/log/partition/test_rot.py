@@ -10,7 +10,7 @@ import pytest
 from barnabas.log.config import LogConfig
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.file_cache import FileCache
-from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.log_loader import LogCheckpoints, open_log
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.record.batch import iterate
 from barnabas.record.builder import build_batch
@@ -254,9 +254,12 @@ def opened(
     process = disk.open_for_process()
     process.make_dirs(ROOT)
     return open_log(
-        process, FileCache(process), DIRECTORY, PARTITION, config,
-        clean=recovery_point is None, recovery_point=recovery_point or 0,
-    ).log  # fmt: skip
+        FileCache(process),
+        DIRECTORY,
+        PARTITION,
+        config,
+        LogCheckpoints(clean=recovery_point is None, recovery_point=recovery_point or 0),
+    ).log
 
 
 def rot_at(disk: SimDisk, log: PartitionLog, offset: int) -> None:

@@ -10,7 +10,7 @@ from barnabas.host.disk import HostDisk
 from barnabas.log.config import DEFAULT_CONFIG
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.file_cache import FileCache
-from barnabas.log.partition.log_loader import open_log
+from barnabas.log.partition.log_loader import LogCheckpoints, open_log
 from barnabas.log.partition.partition_log import PartitionLog
 from barnabas.log.segments import checked_range
 from barnabas.record.builder import build_batch
@@ -26,11 +26,15 @@ BYTES = 5 * len(BATCH) + 30
 def reopened(tmp_path: Path) -> PartitionLog:
     partition, disk = TopicPartition("t", 0), HostDisk()
     path = f"{tmp_path}/{partition}"
-    log = open_log(disk, FileCache(disk), path, partition, DEFAULT_CONFIG, clean=False).log
+    log = open_log(
+        FileCache(disk), path, partition, DEFAULT_CONFIG, LogCheckpoints(clean=False)
+    ).log
     for _ in range(BATCHES):
         log.append_as_leader(BATCH, leader_epoch=1, wall_ms=1)
     log.close()
-    return open_log(disk, FileCache(disk), path, partition, DEFAULT_CONFIG, clean=True).log
+    return open_log(
+        FileCache(disk), path, partition, DEFAULT_CONFIG, LogCheckpoints(clean=True)
+    ).log
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from barnabas.host.disk import HostDisk
 from barnabas.log.config import LogConfig
 from barnabas.log.file_cache import FileCache
-from barnabas.log.partition.log_loader import LoadedLog, open_log
+from barnabas.log.partition.log_loader import LoadedLog, LogCheckpoints, open_log
 from barnabas.record.batch import iterate
 from barnabas.record.builder import build_batch
 from barnabas.types import TopicPartition
@@ -28,13 +28,11 @@ class Disk:
     def open(self, *, clean: bool, recovery_point: int = 0) -> LoadedLog:
         disk = HostDisk()
         opened = open_log(
-            disk,
             FileCache(disk, limit=3),
             str(self.directory),
             TopicPartition("t", 0),
             CONFIG,
-            clean=clean,
-            recovery_point=recovery_point,
+            LogCheckpoints(clean=clean, recovery_point=recovery_point),
         )
         self.log = opened.log
         return opened
