@@ -26,6 +26,8 @@ from barnabas.raft.runtime.applier import Applier
 from barnabas.raft.runtime.batch_accumulator import BatchAccumulator
 from barnabas.raft.runtime.deadline_timer import DeadlineTimer
 from barnabas.raft.runtime.effect_executor import EffectExecutor
+from barnabas.raft.runtime.replica_storage import ReplicaStorage
+from barnabas.raft.runtime.request_tickets import RequestTickets
 from barnabas.raft.runtime.response_reader import ResponseReader
 from barnabas.raft.runtime.snapshotter import Snapshotter
 from barnabas.raft.settings import ReplicaSettings
@@ -53,7 +55,7 @@ class RaftNode:
         bootstrapped: BootstrappedReplica,
         begin_again: Callable[[str], None] | None = None,
     ) -> None:
-        self.settings, self.node_id = settings, settings.node_id
+        self.settings, self.node_id, self.begin_again = settings, settings.node_id, begin_again
         self.directory = bootstrapped.directory
         self.ports = ports
         self._now_ms = ports.clock.now_ms
@@ -78,11 +80,10 @@ class RaftNode:
         )
         if bootstrapped.snapshot is not None:
             self._applier.load(bootstrapped.snapshot)
+        storage = ReplicaStorage(ports, self.directory, bootstrapped.log)
         self._snapshotting = Snapshotter(
             ports,
-            settings,
-            self.directory,
-            bootstrapped.log,
+            storage,
             machine,
             self._applier,
             state_machine,
@@ -90,29 +91,18 @@ class RaftNode:
             self._on_disk_failed,
         )
         rot, doubt = self._snapshotting.on_rot, self._snapshotting.on_doubt
-        reader = ResponseReader(
-            ports.disk, self.directory, bootstrapped.log, bootstrapped.log_metadata, rot, doubt
+        log, shape = bootstrapped.log, bootstrapped.log_metadata
+        self._tickets = RequestTickets(
+            ResponseReader(ports.disk, self.directory, log, shape, rot, doubt)
         )
         self._executor = EffectExecutor(
-            ports,
-            settings,
-            self.directory,
-            transport,
-            bootstrapped.log,
-            reader,
-            machine,
-            self._applier,
-            self.metrics,
-            self.step,
-            self._tell_news,
-            self.close,
-            begin_again,
+            ports, storage, transport, machine, self._applier, self._tickets, self
         )
         self._accumulator = BatchAccumulator(
             ports, machine, settings.batch_bytes_max, settings.append_linger_ms, self.step
         )
         self._timer = DeadlineTimer(ports, machine.wakes_at_ms, lambda: self.step(on.Tick()))
-        self._next_ticket, self._closed = 1, False
+        self._closed = False
         self._on_shut_down: Callable[[], None] | None = None
 
     @classmethod
@@ -284,13 +274,13 @@ class RaftNode:
 
     def ask(self, request: Request, encode: Callable[[Response], Message]) -> Message | Parked:
         """Let the machine answer `request`; `encode` makes the wire's response of its answer."""
-        return self._ask(on.Asked(self._next_ticket, request), encode)
+        return self._ask(on.Asked(self._tickets.next, request), encode)
 
     def upgrade_kraft_version(
         self, level: int, encode: Callable[[Response], Message], *, validate_only: bool = False
     ) -> Message | Parked:
         """Make a static quorum dynamic (kraft.version 1); a `ChangeVoterResponse` is encoded."""
-        event = on.UpgradeKraftVersion(self._next_ticket, level, validate_only)
+        event = on.UpgradeKraftVersion(self._tickets.next, level, validate_only)
         return self._ask(event, encode)
 
     def _ask(
@@ -299,11 +289,9 @@ class RaftNode:
         encode: Callable[[Response], Message],
     ) -> Message | Parked:
         """`event` has the next ticket."""
-        ticket = event.ticket
-        self._next_ticket += 1
         answer: list[Message] = []
-        tickets = self._executor.tickets
-        tickets[ticket] = lambda response: answer.append(encode(response))
+        ticket = self._tickets.take(lambda response: answer.append(encode(response)))
+        assert ticket == event.ticket
         self.step(event)
         if answer:
             return answer[0]
@@ -312,10 +300,10 @@ class RaftNode:
         def complete(response: Response) -> None:
             parked.complete(encode(response))
 
-        tickets[ticket] = complete
+        self._tickets.park(ticket, complete)
         return parked
 
-    def _tell_news(self) -> None:
+    def tell_news(self) -> None:
         """After a commit: what was proposed by then has taken the news along, or there is none."""
         if self._closed:
             return

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from errno import EIO
-from typing import Any
+from typing import Any, Protocol
 
 from barnabas.log.errors import CorruptLogError
 from barnabas.ports import Ports
@@ -19,17 +18,14 @@ from barnabas.raft.core import events as on
 from barnabas.raft.core.batches import control_batch
 from barnabas.raft.core.election_state import FILE_NAME
 from barnabas.raft.core.machine import Machine
-from barnabas.raft.core.messages import FetchRequest, Response, SnapshotRequest
+from barnabas.raft.core.messages import FetchRequest, SnapshotRequest
 from barnabas.raft.metrics import QuorumMetrics
 from barnabas.raft.runtime.applier import Applier
 from barnabas.raft.runtime.leader_probe import LeaderProbe
 from barnabas.raft.runtime.peer_refusals import Strangers
-from barnabas.raft.runtime.response_reader import ResponseReader
-from barnabas.raft.settings import ReplicaSettings
+from barnabas.raft.runtime.replica_storage import ReplicaStorage
+from barnabas.raft.runtime.request_tickets import RequestTickets
 from barnabas.raft.storage import snapshot_files
-from barnabas.raft.storage.fetched_snapshot import FetchedSnapshot
-from barnabas.raft.storage.recovery_point import RecoveryPoint
-from barnabas.raft.storage.replica_log import RaftLog
 from barnabas.raft.transport import Transport
 from barnabas.raft.wire.fetch_codec import FetchMessage
 from barnabas.raft.wire.wire_mapping import request_to_wire, response_from_wire
@@ -37,48 +33,53 @@ from barnabas.record.batch import CorruptBatchError
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.schema import Message
 
-Step = Callable[[on.Event], None]
 _DISK_FAULTS = (OSError, CorruptLogError, CorruptBatchError)
 
 
+class SteppedReplica(Protocol):
+    """The replica whose effects are performed."""
+
+    @property
+    def metrics(self) -> QuorumMetrics: ...
+    @property
+    def begin_again(self) -> Callable[[str], None] | None:
+        """Called, in the next turn, where the quorum is another one; None: the replica ends then."""
+
+    def step(self, event: on.Event, /) -> None:
+        """Take an event back."""
+
+    def tell_news(self) -> None:
+        """Called in the turn after a `TickSoon`."""
+
+    def close(self) -> None:
+        """Called before the node halts."""
+
+
 class EffectExecutor:
-    """The hands of one replica. `step` takes events back; `tell_news` is called in the turn after a
-    `TickSoon`; `on_failed` is called before the node halts. `begin_again` is called, in the next
-    turn, where the quorum is another one."""
+    """The hands of one replica."""
 
     def __init__(
         self,
         ports: Ports,
-        settings: ReplicaSettings,
-        directory: str,
+        storage: ReplicaStorage,
         transport: Transport,
-        log: RaftLog,
-        reader: ResponseReader,
         machine: Machine,
         applier: Applier,
-        metrics: QuorumMetrics,
-        step: Step,
-        tell_news: Callable[[], None],
-        on_failed: Callable[[], None],
-        begin_again: Callable[[str], None] | None,
+        tickets: RequestTickets,
+        replica: SteppedReplica,
     ) -> None:
         self._ports = ports
-        self._settings = settings
-        self._directory = directory
+        self._settings = machine.settings
+        self._storage, self._directory, self._log = storage, storage.directory, storage.log
         self._transport = transport
-        self._log = log
         self._machine = machine
         self._applier = applier
-        self._metrics = metrics
-        self._step = step
-        self._tell_news = tell_news
-        self._on_failed = on_failed
-        self._begin_again = begin_again
-        self._leader_probe = LeaderProbe(transport, lambda endpoint: step(on.PeerGone(endpoint)))
-        self._strangers = Strangers(ports, settings, directory, transport, machine, self.halt)
-        self._fetched = FetchedSnapshot(ports.disk, directory, ports.bounds.raft)
-        self._reader = reader
-        self._recovery_point = RecoveryPoint(ports, directory)
+        self._tickets = tickets
+        self._replica, self._metrics, self._step = replica, replica.metrics, replica.step
+        self._leader_probe = LeaderProbe(
+            transport, lambda endpoint: self._step(on.PeerGone(endpoint))
+        )
+        self._strangers = Strangers(ports, self._directory, transport, machine, self.halt)
         self._effects: deque[do.Effect] = deque()
         self._waiting_for_disk = False
         self._performing = False
@@ -87,10 +88,7 @@ class EffectExecutor:
         self.tick_is_due = False
         """Whether a `TickSoon` was performed since `tick_later` was asked."""
         self._tick_comes = False
-        self._log_generation = 0
         self._closed = False
-        self.tickets: dict[int, Callable[[Response], None]] = {}
-        """Who waits for which `Reply`."""
 
     @property
     def is_idle(self) -> bool:
@@ -108,7 +106,7 @@ class EffectExecutor:
     def finish(self) -> None:
         """Behind the last sync of a clean shutdown: say how far the log is on disk. Raises ``OSError``."""
         if self._settings.can_vote:
-            self._recovery_point.finish(self._machine.log.synced_offset)
+            self._storage.recovery_point.finish(self._machine.log.synced_offset)
 
     def perform(self, effects: Iterable[do.Effect]) -> bool:
         """Queue `effects` and perform what need not wait. False where this was called from within
@@ -159,7 +157,7 @@ class EffectExecutor:
     def halt(self, reason: str) -> None:
         """End the node as a crash would."""
         self._ports.log("error", "raft.halt", node=self._settings.node_id, reason=reason)
-        self._on_failed()
+        self._replica.close()
         self._ports.halt(reason)
 
     # -- disk ------------------------------------------------------------------------------------
@@ -177,9 +175,7 @@ class EffectExecutor:
             self._ports.background.run("raft-election", job, self._check)
 
     def _append(self, effect: do.Append) -> None:
-        if self._log.end_offset != effect.base_offset:
-            raise _damaged(self._directory, self._log.end_offset, effect.base_offset)
-        self._log.append(effect.records)
+        self._storage.append(effect.records, effect.base_offset)
         self._note_append(effect.base_offset)
 
     def _note_append(self, base_offset: int) -> None:
@@ -189,18 +185,12 @@ class EffectExecutor:
     def _append_control(self, effect: do.AppendControl) -> None:
         wall_ms = self._ports.clock.wall_ms()
         batch = control_batch(effect.records, effect.base_offset, effect.epoch, wall_ms)
-        if self._log.end_offset != effect.base_offset:
-            raise _damaged(self._directory, self._log.end_offset, effect.base_offset)
-        self._log.append(batch)
+        self._storage.append(batch, effect.base_offset)
         self._note_append(effect.base_offset)
 
     def _truncate(self, effect: do.Truncate) -> None:
-        self._log_generation += 1
         self._ports.log("info", "raft.truncate", node=self._settings.node_id, offset=effect.offset)
-        self._log.truncate_to(effect.offset)
-        if self._log.end_offset != effect.offset:
-            raise _damaged(self._directory, self._log.end_offset, effect.offset)
-        self._recovery_point.cut(effect.offset)
+        self._storage.truncate_to(effect.offset)
 
     def _sync(self, effect: do.Sync) -> None:
         if not effect.after_answers:
@@ -218,7 +208,7 @@ class EffectExecutor:
         if self._syncing:
             self._sync_again = True
             return
-        end, generation = self._log.end_offset, self._log_generation
+        storage, end, cuts = self._storage, self._log.end_offset, self._storage.cuts
         try:
             job, on_synced = self._log.sync_job()
         except _DISK_FAULTS as error:  # it writes indexes, and not only `perform` comes by here
@@ -231,13 +221,13 @@ class EffectExecutor:
             if self._closed or self._failed(result):
                 return
             on_synced()
-            if generation == self._log_generation and self._settings.can_vote:
+            if cuts == storage.cuts and self._settings.can_vote:
                 voters_offset = self._machine.history.voters_offset
-                self._recovery_point.update(end, -1 if voters_offset is None else voters_offset)
+                storage.recovery_point.update(end, -1 if voters_offset is None else voters_offset)
             if self._sync_again:
                 self._sync_again = False
                 self._sync_now()
-            if generation == self._log_generation:
+            if cuts == storage.cuts:
                 self._step(on.Synced(end))
             elif self._machine.log.synced_offset < self._machine.log.end_offset:
                 # The log was cut while it was being synced: that sync vouches for nothing.
@@ -277,10 +267,7 @@ class EffectExecutor:
         self._transport.send(effect.endpoint, message, on_done, timeout_ms=timeout, purpose=purpose)
 
     def _reply(self, effect: do.Reply) -> None:
-        waiter = self.tickets.pop(effect.ticket, None)
-        if waiter is None:
-            return
-        waiter(self._reader.resolved(effect.response))
+        self._tickets.answer(effect.ticket, effect.response)
 
     # -- the state machine -----------------------------------------------------------------------
 
@@ -306,13 +293,13 @@ class EffectExecutor:
     # -- snapshots -------------------------------------------------------------------------------
 
     def _store_snapshot(self, effect: do.StoreSnapshot) -> None:
-        self._fetched.store(effect.id, effect.position, effect.data)
+        self._storage.fetched.store(effect.id, effect.position, effect.data)
 
     def _install_snapshot(self, effect: do.InstallSnapshot) -> None:
         problems: list[str] = []
 
         def job() -> None:
-            problem = self._fetched.finish(effect.id)
+            problem = self._storage.fetched.finish(effect.id)
             if problem:
                 problems.append(problem)
 
@@ -321,8 +308,7 @@ class EffectExecutor:
                 self._ports.log("warning", "raft.snapshot_refused", reason=problems[0])
                 self._step(on.SnapshotRefused(effect.id))
                 return
-            self._log_generation += 1
-            self._log.restart_at(effect.id.offset)
+            self._storage.restart_at(effect.id.offset)
             path = f"{self._directory}/{snapshot_files.file_name(effect.id)}"
             ports = self._ports
             snapshot = snapshot_files.SnapshotFile(ports.disk, path, effect.id, ports.bounds.raft)
@@ -346,23 +332,16 @@ class EffectExecutor:
 
     def _tick(self) -> None:
         self._tick_comes = False
-        self._tell_news()
+        self._replica.tell_news()
 
     def _leave_other_quorum(self, effect: do.Halt | do.QuorumReplaced) -> None:
-        reason, begin_again = effect.reason, self._begin_again
+        reason, begin_again = effect.reason, self._replica.begin_again
         if begin_again is not None:
             self._ports.wakeups.call_soon(lambda: begin_again(reason))
         elif isinstance(effect, do.Halt):
             self.halt(reason)
         else:
             self._strangers.on_other_quorum(reason)
-
-
-def _damaged(directory: str, end: int, offset: int) -> OSError:
-    """The log does not end at `offset`, where the machine decided: what fetches and votes say of it would
-    not be true."""
-    why = f"the metadata log ends at {end}, not at {offset}: it is damaged"
-    return OSError(EIO, why, directory)
 
 
 _PERFORM: dict[type, Callable[[EffectExecutor, Any], None]] = {

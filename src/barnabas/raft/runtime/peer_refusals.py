@@ -23,7 +23,6 @@ from typing import Any
 from barnabas.ports import Ports
 from barnabas.raft.core.machine import Machine
 from barnabas.raft.core.messages import FetchRequest, Request
-from barnabas.raft.settings import ReplicaSettings
 from barnabas.raft.transport import Transport
 from barnabas.types import Endpoint
 from barnabas.wire.errors import ErrorCode
@@ -66,14 +65,13 @@ class Strangers:
     def __init__(
         self,
         ports: Ports,
-        settings: ReplicaSettings,
         directory: str,
         transport: Transport,
         machine: Machine,
         halt: Callable[[str], None],
     ) -> None:
         self._ports = ports
-        self._settings = settings
+        self._settings = machine.settings
         self._directory = directory.rpartition("/")[0]
         """The directory that has ``meta.properties``."""
         self._transport = transport

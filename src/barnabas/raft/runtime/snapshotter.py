@@ -16,10 +16,9 @@ from barnabas.raft.core import events as on
 from barnabas.raft.core.batches import ControlRecord
 from barnabas.raft.core.machine import Machine
 from barnabas.raft.runtime.applier import Applier
-from barnabas.raft.settings import ReplicaSettings
+from barnabas.raft.runtime.replica_storage import ReplicaStorage
 from barnabas.raft.state_machine import OffsetAndEpoch, StateMachine
 from barnabas.raft.storage import snapshot_files
-from barnabas.raft.storage.replica_log import RaftLog
 from barnabas.record.builder import ControlType
 from barnabas.types import Buffer
 from barnabas.wire.messages.k_raft_version_record import KRaftVersionRecord
@@ -37,9 +36,7 @@ class Snapshotter:
     def __init__(
         self,
         ports: Ports,
-        settings: ReplicaSettings,
-        directory: str,
-        log: RaftLog,
+        storage: ReplicaStorage,
         machine: Machine,
         applier: Applier,
         state_machine: StateMachine,
@@ -48,9 +45,8 @@ class Snapshotter:
     ) -> None:
         """`on_failed` is called where old log cannot be deleted: what is left of it is not known."""
         self._ports = ports
-        self._settings = settings
-        self._directory = directory
-        self._log = log
+        self._settings = settings = machine.settings
+        self._directory, self._log = storage.directory, storage.log
         self._machine = machine
         self._applier = applier
         self._state_machine = state_machine
