@@ -28,7 +28,7 @@ def callable_fields(modules: Mapping[str, ast.Module]) -> frozenset[str]:
     annotated = [
         node
         for tree in modules.values()
-        for node in ast.walk(tree)
+        for node in _statements(tree)
         if isinstance(node, ast.AnnAssign)
     ]
     aliases = {
@@ -68,10 +68,18 @@ def _in_scope(
         elif isinstance(node, ast.ClassDef):
             yield from _in_scope(node, functions, frozenset(_functions(node.body)), fields)
         elif isinstance(node, ast.FunctionDef):
-            inner = (functions - _bound(node)) | frozenset(_functions(ast.walk(node)))
+            inner = (functions - _bound(node)) | frozenset(_functions(_statements(node)))
             yield from _in_scope(node, inner, methods, fields)
         elif isinstance(node, ast.stmt | ast.excepthandler | ast.match_case):
             yield from _in_scope(node, functions, methods, fields)
+
+
+def _statements(scope: ast.AST) -> Iterator[ast.AST]:
+    """Every statement below `scope`; expressions are not looked through, which takes most of the time."""
+    for node in ast.iter_child_nodes(scope):
+        if isinstance(node, ast.stmt | ast.excepthandler | ast.match_case):
+            yield node
+            yield from _statements(node)
 
 
 def _is_own(target: ast.Attribute) -> bool:
@@ -89,9 +97,13 @@ def _functions(nodes: Iterable[ast.AST]) -> Iterator[str]:
 
 def _bound(function: ast.FunctionDef) -> frozenset[str]:
     """The parameters of `function`, and the names that it assigns."""
-    nodes = list(ast.walk(function))
-    assigned = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    return frozenset(assigned | {n.arg for n in nodes if isinstance(n, ast.arg)})
+    found = {node.arg for node in ast.walk(function.args) if isinstance(node, ast.arg)}
+    for node in _statements(function):
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        for target in targets:
+            if target is not None:
+                found |= {name.id for name in ast.walk(target) if isinstance(name, ast.Name)}
+    return frozenset(found)
 
 
 def _is_function(value: ast.expr, functions: frozenset[str], methods: frozenset[str]) -> bool:

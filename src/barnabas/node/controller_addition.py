@@ -23,6 +23,9 @@ class ControllerAddition(Protocol):
     def close(self) -> None:
         """End; the quorum has been left."""
 
+    def validate(self) -> None:
+        """Raises AssertionError where its parts contradict each other."""
+
     def describe(self) -> dict[str, object]:
         """State for metrics, logs and the CLI."""
 

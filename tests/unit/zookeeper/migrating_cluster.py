@@ -53,6 +53,9 @@ class MigratingCluster(ZookeeperCluster):
                 ambush[1]()
         if self.world.now_ms < until_ms:
             super().pass_time(until_ms - self.world.now_ms)
+        for node in self.controllers.values():
+            if node.migrating is not None:
+                node.migrating.validate()
 
     def enable(self, broker: int) -> None:
         """Restart a broker with the migration enabled."""

@@ -141,8 +141,7 @@ class ZookeeperCluster:
     def pass_time(self, ms: float) -> None:
         self.world.run(self.world.now_ms + ms)
         for node in self.nodes.values():
-            if hasattr(node, "journal"):  # it knows its cluster
-                node.journal.validate()
+            node.validate()
 
     # -- what is there -----------------------------------------------------------------------------
 

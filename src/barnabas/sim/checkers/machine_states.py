@@ -24,6 +24,8 @@ class MachinesAreValid(Checker):
             server.validate()
         if inside.controller is not None:
             inside.controller.validate()
+        if inside.migrating is not None:
+            inside.migrating.validate()
         if inside.broker is not None:
             validate_broker(inside.broker)
 

@@ -122,12 +122,8 @@ class BrokersAreValid(Checker):
         inside = node.running
         if node.node is not None:
             return  # of a quorum
-        if isinstance(inside, ZookeeperNode) and inside.controller is not None:
-            controller = inside.controller
-            if controller.decider.may_decide:
-                controller.decider.validate()
-                controller.steps.book.validate()
-            inside.journal.validate()
+        if isinstance(inside, ZookeeperNode):
+            inside.validate()
         if node.broker is not None:
             validate_broker(node.broker)
 

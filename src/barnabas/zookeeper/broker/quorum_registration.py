@@ -77,6 +77,10 @@ class MigratingLifecycle:
         self.quorum = quorum
         self._quorum_rules = quorum_rules
 
+    def validate(self) -> None:
+        """The registration in ZooKeeper. Raises AssertionError."""
+        self.zookeeper.validate()
+
     @property
     def broker_epoch(self) -> int:
         return self.quorum.broker_epoch if self._quorum_rules() else self.zookeeper.broker_epoch

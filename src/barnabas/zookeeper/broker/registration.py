@@ -13,7 +13,8 @@ Source: Kafka's ``KafkaServer`` and ``KafkaZkClient.registerBroker`` (KIP-380, K
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
 
 from barnabas.broker.controller_client.broker_lifecycle import BrokerIdentity, LifecyclePhase
 from barnabas.broker.controller_client.controller_channel import ControllerChannel
@@ -39,6 +40,24 @@ LEAVING_POLL_MS = 100.0
 CONTROLLER_GONE_MS = 700.0
 
 
+class OwnZnode(Enum):
+    """The state of the ephemeral znode that registers this broker."""
+
+    ABSENT = "absent"
+    """There is none in this session, as far as is known here."""
+    CREATING = "creating"
+    REGISTERED = "registered"
+
+
+PHASE_MOVES: Mapping[LifecyclePhase, frozenset[LifecyclePhase]] = {
+    LifecyclePhase.STARTING: frozenset({LifecyclePhase.FENCED, LifecyclePhase.LEAVING}),
+    LifecyclePhase.FENCED: frozenset({LifecyclePhase.RUNNING, LifecyclePhase.LEAVING}),
+    LifecyclePhase.RUNNING: frozenset({LifecyclePhase.FENCED, LifecyclePhase.LEAVING}),
+    LifecyclePhase.LEAVING: frozenset({LifecyclePhase.STOPPED}),
+    LifecyclePhase.STOPPED: frozenset(),
+}
+
+
 class ZookeeperRegistration:
     """One incarnation of one broker: what `BrokerLifecycle` is under a quorum."""
 
@@ -58,19 +77,35 @@ class ZookeeperRegistration:
         self.ports = ports
         self.identity = identity
         self.phase = LifecyclePhase.STARTING
+        self.znode = OwnZnode.ABSENT
         self.broker_epoch = -1
+        """The creation zxid of the znode; -1 unless it is REGISTERED."""
         self.cordoned: tuple[Uuid, ...] = ()
         self._sessions = sessions
         self._controller = controller
         self._is_registered, self._on_registered = is_registered, on_registered
         self._deadline_ms = ports.clock.now_ms() + registration_timeout_ms
-        self._under_way = False
         self._retry: Wakeup | None = None
         self._on_left: Callable[[], None] | None = None
+        """Set in phase LEAVING only."""
         self._leave_deadline_ms = 0.0
         self._asking = False
         self._path = broker_path(identity.node_id)
         self._session_id = 0
+
+    def validate(self) -> None:
+        """Raises AssertionError where phase, znode and epoch contradict each other."""
+        is_registered = self.znode is OwnZnode.REGISTERED
+        assert is_registered == (self.broker_epoch >= 0), f"{self!r}: {self.znode.value}"
+        if self.phase is LifecyclePhase.STARTING:
+            assert not is_registered, repr(self)
+        assert (self._on_left is not None) == (self.phase is LifecyclePhase.LEAVING), repr(self)
+        is_over = self.phase in (LifecyclePhase.LEAVING, LifecyclePhase.STOPPED)
+        assert is_over or not self._asking, f"{self!r} asks to leave"
+
+    def _become(self, phase: LifecyclePhase) -> None:
+        assert phase in PHASE_MOVES[self.phase], f"{self!r} may not become {phase.value}"
+        self.phase = phase
 
     @property
     def is_fenced(self) -> bool:
@@ -90,10 +125,9 @@ class ZookeeperRegistration:
 
     def on_expired(self) -> None:
         """The znode is gone with the session."""
-        self.broker_epoch = -1
-        self._under_way = False
+        self.broker_epoch, self.znode = -1, OwnZnode.ABSENT
         if self.phase is LifecyclePhase.RUNNING:
-            self.phase = LifecyclePhase.FENCED
+            self._become(LifecyclePhase.FENCED)
             self.ports.log("warning", "broker.registration_lost", error="SESSION_EXPIRED")
 
     def on_watch(self, event: WatchEvent) -> None:
@@ -108,9 +142,10 @@ class ZookeeperRegistration:
         return BrokerZnode(me.node_id, listeners, self.ports.clock.wall_ms(), me.rack)
 
     def _register(self) -> None:
-        if self._under_way or self.phase in (LifecyclePhase.LEAVING, LifecyclePhase.STOPPED):
+        is_over = self.phase in (LifecyclePhase.LEAVING, LifecyclePhase.STOPPED)
+        if self.znode is not OwnZnode.ABSENT or is_over:
             return
-        self._under_way = True
+        self.znode = OwnZnode.CREATING
         self._session_id = self._sessions.id
         data = self._znode().encode()
         self._sessions.submit(Create(self._path, data, ephemeral=True), self._on_created)
@@ -142,16 +177,16 @@ class ZookeeperRegistration:
         return set(other.endpoints.values()) == set(self._znode().endpoints.values())
 
     def _registered(self, czxid: int) -> None:
-        self._under_way = False
-        self.broker_epoch = czxid
+        self.znode, self.broker_epoch = OwnZnode.REGISTERED, czxid
         if self.phase is LifecyclePhase.STARTING:
-            self.phase = LifecyclePhase.FENCED
+            self._become(LifecyclePhase.FENCED)
         self.ports.log("info", "broker.registered", epoch=czxid, path=self._path)
         self._on_registered()
 
     def _again(self, why: str, holder: bytes = b"") -> None:
         """Try again soon; a first registration that has taken too long ends the process."""
-        self._under_way = False
+        if self.znode is OwnZnode.CREATING:
+            self.znode = OwnZnode.ABSENT
         if self.phase is LifecyclePhase.STOPPED:
             return
         if why:
@@ -178,10 +213,10 @@ class ZookeeperRegistration:
     def on_metadata(self, concerns_me: bool) -> None:
         """The image moved."""
         if self.phase is LifecyclePhase.FENCED and self._is_registered(self.broker_epoch):
-            self.phase = LifecyclePhase.RUNNING
+            self._become(LifecyclePhase.RUNNING)
             self.ports.log("info", "broker.unfenced", epoch=self.broker_epoch)
         elif self.phase is LifecyclePhase.RUNNING and not self._is_registered(self.broker_epoch):
-            self.phase = LifecyclePhase.FENCED
+            self._become(LifecyclePhase.FENCED)
             self.ports.log("warning", "broker.fenced", epoch=self.broker_epoch)
 
     def on_controller_change(self) -> None:
@@ -217,9 +252,9 @@ class ZookeeperRegistration:
 
     def begin_shutdown(self, on_left: Callable[[], None], *, controlled: bool) -> None:
         """Hand the leaderships over, remove the registration, then call `on_left`."""
-        self._on_left = on_left
         was = self.phase
-        self.phase = LifecyclePhase.LEAVING
+        self._become(LifecyclePhase.LEAVING)
+        self._on_left = on_left
         self._leave_deadline_ms = self.ports.clock.now_ms() + LEAVE_MS_MAX
         if not controlled or self.broker_epoch < 0 or was is LifecyclePhase.STARTING:
             self._after(0.0, lambda: self._leave("there is nothing to hand over"))
@@ -260,7 +295,7 @@ class ZookeeperRegistration:
     def _leave(self, why: str) -> None:
         if self.phase is not LifecyclePhase.LEAVING:
             return
-        self.phase = LifecyclePhase.STOPPED
+        self._become(LifecyclePhase.STOPPED)
         if self._retry is not None:
             self._retry.cancel()
         self.ports.log("info", "broker.left", why=why)

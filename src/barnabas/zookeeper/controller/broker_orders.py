@@ -17,13 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from barnabas.client.network.channels import ChannelError
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.metadata.image.topic import PartitionState, Topic
-from barnabas.ports import Ports, Wakeup
+from barnabas.ports import Ports
 from barnabas.types import Endpoint, Uuid, by_topic
 from barnabas.wire.errors import ErrorCode, code_of
 from barnabas.wire.messages.kafka39.leader_and_isr_request import (
@@ -43,6 +43,7 @@ from barnabas.wire.messages.kafka39.update_metadata_request import (
     UpdateMetadataTopicState,
 )
 from barnabas.wire.schema import Message
+from barnabas.zookeeper.controller.order_queue import OrderQueue, OrderSender, QueueState, Stopped
 from barnabas.zookeeper.controller.order_requests import (
     EPOCH_DURING_DELETE,
     Key,
@@ -59,65 +60,6 @@ TIMEOUT_MS = 30_000.0
 CONTROL_REQUEST_RETRY_MS = 100.0
 INCREMENTAL, FULL = 1, 2
 """Type of an UpdateMetadata that has every topic (KIP-866)."""
-
-Stopped = tuple[str, int]
-
-
-class OrderSender(Protocol):
-    """The part of :class:`barnabas.client.network.channels.Channels` that carries orders."""
-
-    def send(
-        self,
-        target: Endpoint,
-        request: Message,
-        on_done: Callable[[Any], None],
-        *,
-        version: int | None = None,
-        timeout_ms: float | None = None,
-        purpose: str = "",
-    ) -> None: ...
-
-    def disconnect(self, target: Endpoint, purpose: str | None = None) -> None: ...
-
-    def watch(
-        self,
-        target: Endpoint,
-        *,
-        on_closed: Callable[[], None] | None = None,
-        on_refused: Callable[[], None] | None = None,
-    ) -> Callable[[], None]: ...
-
-
-class _BrokerQueue:
-    """The orders that one incarnation of a broker has not received yet."""
-
-    def __init__(self, broker: int, epoch: int, endpoint: Endpoint) -> None:
-        self.broker = broker
-        self.epoch = epoch
-        self.endpoint = endpoint
-        self.leader_and_isr: dict[Key, bool] = {}
-        """Partitions for LeaderAndIsr. True: the broker is a new replica, and may make its log even while
-        one of its directories is offline."""
-        self.metadata: dict[Key, None] = {}
-        self.removed: dict[Uuid, Removed] = {}
-        self.stopped: dict[Stopped, None] = {}
-        self.brokers_changed = True
-        """Whether it has to learn which brokers are alive."""
-        self.begun = False
-        """Whether its first UpdateMetadata was sent."""
-        self.under_way = False
-        self.retry: Wakeup | None = None
-        self._unwatch: Callable[[], None] = lambda: None
-
-    def watch(self, sender: OrderSender, on_ended: Callable[[], None]) -> None:
-        """Call `on_ended` where the broker closes or refuses a connection, until `close`."""
-        self._unwatch = sender.watch(self.endpoint, on_closed=on_ended, on_refused=on_ended)
-
-    def close(self) -> None:
-        """Nothing is sent to this incarnation any more."""
-        self._unwatch()
-        if self.retry is not None:
-            self.retry.cancel()
 
 
 class OrdersListener:
@@ -171,7 +113,7 @@ class BrokerOrders:
         self._image = image
         self._node_id = node_id
         self._listener = listener
-        self._queues: dict[int, _BrokerQueue] = {}
+        self._queues: dict[int, OrderQueue] = {}
         self.controller_epoch = -1
         self._names_all = True
         self.offline_replicas: Mapping[Key, Collection[int]] = {}
@@ -181,6 +123,14 @@ class BrokerOrders:
     def listen(self, listener: OrdersListener) -> None:
         """Tell `listener` of what brokers answer. Call this before `begin`."""
         self._orders_listener = listener
+
+    def validate(self) -> None:
+        """Each queue is of its broker and not closed, and what is queued is sent or waits. There are queues
+        only while this node commands. Raises AssertionError."""
+        assert self.controller_epoch >= 0 or not self._queues, f"{self!r} commands under no epoch"
+        for broker, queue in self._queues.items():
+            assert queue.broker == broker and queue.state is not QueueState.CLOSED, repr(queue)
+            queue.validate()
 
     # -- begin and end of a controller epoch --------------------------------------------------------
 
@@ -213,7 +163,7 @@ class BrokerOrders:
                 continue
             if present is not None:
                 self._drop(present)
-            queue = self._queues[broker] = _BrokerQueue(broker, known.epoch, endpoint)
+            queue = self._queues[broker] = OrderQueue(broker, known.epoch, endpoint)
             if broker != self._node_id:
                 queue.watch(self._sender, partial(self._on_ended, queue))
             for topic in filter(
@@ -225,12 +175,12 @@ class BrokerOrders:
                     if broker in replicas:
                         queue.leader_and_isr[topic.id, index] = False
 
-    def _on_ended(self, queue: _BrokerQueue) -> None:
+    def _on_ended(self, queue: OrderQueue) -> None:
         """The broker has closed or refused a connection."""
         if self._queues.get(queue.broker) is queue:
             self._orders_listener.on_unreachable(queue.broker)
 
-    def _drop(self, queue: _BrokerQueue) -> None:
+    def _drop(self, queue: OrderQueue) -> None:
         queue.close()
         self._queues.pop(queue.broker, None)
         self._sender.disconnect(queue.endpoint, PURPOSE)
@@ -305,14 +255,14 @@ class BrokerOrders:
         for queue in list(self._queues.values()):
             self._pump_one(queue)
 
-    def _pump_one(self, queue: _BrokerQueue) -> None:
-        if queue.under_way or queue.retry is not None:
+    def _pump_one(self, queue: OrderQueue) -> None:
+        if queue.state is not QueueState.IDLE:
             return
         made = self._next_request(queue)
         if made is None:
             return
         request, undo = made
-        queue.under_way = True
+        queue.on_sent()
         self._orders_listener.on_sent(queue.broker, request)
         self._sender.send(
             queue.endpoint,
@@ -322,7 +272,7 @@ class BrokerOrders:
             purpose=PURPOSE,
         )
 
-    def _next_request(self, queue: _BrokerQueue) -> tuple[Message, Callable[[], None]] | None:
+    def _next_request(self, queue: OrderQueue) -> tuple[Message, Callable[[], None]] | None:
         """The next request, and a function that queues its content again if the request fails."""
         if queue.begun and queue.leader_and_isr and not queue.removed:
             return self._leader_and_isr(queue)
@@ -343,7 +293,7 @@ class BrokerOrders:
                 states.append(state)
         return states
 
-    def _leader_and_isr(self, queue: _BrokerQueue) -> tuple[Message, Callable[[], None]]:
+    def _leader_and_isr(self, queue: OrderQueue) -> tuple[Message, Callable[[], None]]:
         new = {key for key, is_new in queue.leader_and_isr.items() if is_new}
         states = self._next_states(queue.leader_and_isr)
         leaders = sorted({state.leader for state in states if state.leader >= 0})
@@ -386,7 +336,7 @@ class BrokerOrders:
         known = self._image.brokers.get(broker)
         return None if known is None or known.fenced else known.endpoint(self._listener)
 
-    def _update_metadata(self, queue: _BrokerQueue) -> tuple[Message, Callable[[], None]]:
+    def _update_metadata(self, queue: OrderQueue) -> tuple[Message, Callable[[], None]]:
         removed = dict(queue.removed)
         queue.removed.clear()
         begun, queue.begun = queue.begun, True
@@ -431,14 +381,14 @@ class BrokerOrders:
 
         return request, undo
 
-    def _take_all(self, queue: _BrokerQueue) -> list[PartitionState]:
+    def _take_all(self, queue: OrderQueue) -> list[PartitionState]:
         """All partitions, for the first UpdateMetadata: replicas on disk that it does not name are stray."""
         states = []
         while queue.metadata:
             states += self._next_states(queue.metadata)
         return states
 
-    def _stop_replica(self, queue: _BrokerQueue) -> tuple[Message, Callable[[], None]]:
+    def _stop_replica(self, queue: OrderQueue) -> tuple[Message, Callable[[], None]]:
         taken = list(queue.stopped)[: self._ports.bounds.zookeeper.ordered_max]
         for one in taken:
             del queue.stopped[one]
@@ -466,10 +416,9 @@ class BrokerOrders:
     # -- answers -----------------------------------------------------------------------------------
 
     def _on_answer(
-        self, queue: _BrokerQueue, request: Message, undo: Callable[[], None], answer: Any
+        self, queue: OrderQueue, request: Message, undo: Callable[[], None], answer: Any
     ) -> None:
-        queue.under_way = False
-        if self._queues.get(queue.broker) is not queue:
+        if not queue.on_answer():
             return
         code = ErrorCode.NONE if isinstance(answer, ChannelError) else code_of(answer.error_code)
         if isinstance(answer, ChannelError) or code:
@@ -491,7 +440,7 @@ class BrokerOrders:
         self._pump_one(queue)
 
     def _on_failed(
-        self, queue: _BrokerQueue, undo: Callable[[], None], answer: Any, code: ErrorCode
+        self, queue: OrderQueue, undo: Callable[[], None], answer: Any, code: ErrorCode
     ) -> None:
         undo()
         self._ports.log(
@@ -504,20 +453,12 @@ class BrokerOrders:
             self._orders_listener.on_stale(self.controller_epoch)
             return
         at_ms = self._ports.clock.now_ms() + CONTROL_REQUEST_RETRY_MS
-        queue.retry = self._ports.wakeups.call_at(at_ms, partial(self._again, queue))
+        queue.wait(self._ports.wakeups, at_ms, partial(self._pump_one, queue))
         if isinstance(answer, ChannelError):
             self._orders_listener.on_unreachable(queue.broker)
 
-    def _again(self, queue: _BrokerQueue) -> None:
-        queue.retry = None
-        if self._queues.get(queue.broker) is queue:
-            self._pump_one(queue)
-
     def describe(self) -> dict[str, object]:
-        return {
-            str(queue.broker): len(queue.metadata) + len(queue.leader_and_isr) + len(queue.stopped)
-            for queue in self._queues.values()
-        }
+        return {str(queue.broker): queue.size for queue in self._queues.values()}
 
     def __repr__(self) -> str:
         return f"BrokerOrders(epoch {self.controller_epoch}, brokers {sorted(self._queues)})"

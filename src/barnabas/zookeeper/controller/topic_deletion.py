@@ -18,8 +18,9 @@ from typing import NamedTuple
 
 from barnabas.ports import Ports
 from barnabas.types import Uuid, by_topic
-from barnabas.zookeeper.controller.broker_orders import BrokerOrders, Stopped
+from barnabas.zookeeper.controller.broker_orders import BrokerOrders
 from barnabas.zookeeper.controller.journal import ZookeeperJournal
+from barnabas.zookeeper.controller.order_queue import Stopped
 from barnabas.zookeeper.cut_operations import take_operations
 from barnabas.zookeeper.election.states import Leadership
 from barnabas.zookeeper.errors import MultiFailed, NoNode, ZooKeeperError

@@ -30,7 +30,7 @@ from barnabas.ports import Ports, Wakeup
 from barnabas.types import ZERO_UUID, Uuid
 from barnabas.wire.schema import Message
 from barnabas.zookeeper.controller.broker_notifications import BrokerNotifications
-from barnabas.zookeeper.controller.broker_orders import BrokerOrders, OrdersListener, Stopped
+from barnabas.zookeeper.controller.broker_orders import BrokerOrders, OrdersListener
 from barnabas.zookeeper.controller.journal import (
     JournalBatch,
     JournalListener,
@@ -38,6 +38,7 @@ from barnabas.zookeeper.controller.journal import (
     ZookeeperJournal,
 )
 from barnabas.zookeeper.controller.metadata_reader import FoundCluster, MetadataReader
+from barnabas.zookeeper.controller.order_queue import Stopped
 from barnabas.zookeeper.controller.order_requests import Key
 from barnabas.zookeeper.controller.partition_requests import PartitionRequests
 from barnabas.zookeeper.controller.registration_probe import probe_registration
@@ -409,6 +410,13 @@ class ZookeeperController:
         topic = DeletedTopic(znode.topic, topic_id, replicas)
         self._orders.on_removed(znode.topic, topic_id, len(replicas))
         self.deletions.begin(topic)
+
+    def validate(self) -> None:
+        """The orders, and where this controller is active, its decisions. Raises AssertionError."""
+        self._orders.validate()
+        if self.decider.may_decide:
+            self.decider.validate()
+            self.steps.book.validate()
 
     def describe(self) -> dict[str, object]:
         return {

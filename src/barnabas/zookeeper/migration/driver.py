@@ -18,7 +18,7 @@ KRAFT_CONTROLLER_TO_BROKER_COMM takes no time here).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -52,6 +52,27 @@ class Migration:
     waits_for: tuple[str, ...] = ()
     """A sentence for each thing that is missing; none where nothing is."""
     unready_controllers: tuple[str, ...] = ()
+
+    def validate(self) -> None:
+        """Assert what holds in every state."""
+        if self.phase is MigrationPhase.INACTIVE:
+            assert not self.waits_for, self
+        else:
+            assert self.epoch >= 0, self
+        states = STATES_OF_PHASE.get(self.phase)
+        assert states is None or self.state in states, self
+
+
+STATES_OF_PHASE: Mapping[MigrationPhase, frozenset[int]] = {
+    MigrationPhase.WAIT_FOR_BROKERS: frozenset({ZkMigrationState.PRE_MIGRATION}),
+    MigrationPhase.BECOME_CONTROLLER: frozenset(
+        {ZkMigrationState.PRE_MIGRATION, ZkMigrationState.MIGRATION}
+    ),
+    MigrationPhase.ZK_MIGRATION: frozenset({ZkMigrationState.PRE_MIGRATION}),
+    MigrationPhase.SYNC_KRAFT_TO_ZK: frozenset({ZkMigrationState.MIGRATION}),
+    MigrationPhase.DUAL_WRITE: frozenset({ZkMigrationState.MIGRATION}),
+}
+"""The states of the committed log in each phase of the takeover. In the other phases it may have any."""
 
 
 # -- events ------------------------------------------------------------------------------------------
@@ -154,6 +175,12 @@ Step = tuple[Migration, Sequence[Effect]]
 
 def step(now: Migration, event: Event) -> Step:
     """The next state, and what is to be done."""
+    after, effects = _step(now, event)
+    after.validate()
+    return after, effects
+
+
+def _step(now: Migration, event: Event) -> Step:
     match event:
         case LeadershipWon(epoch):
             return _look_at_log(

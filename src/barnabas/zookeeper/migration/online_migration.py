@@ -13,7 +13,6 @@ Source: Kafka 3.9's ``KRaftMigrationDriver`` (its events) and ``MigrationPropaga
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from barnabas.config.meta_properties import random_uuid
 from barnabas.controller.active.first_records import first_decisions
@@ -23,7 +22,7 @@ from barnabas.controller.migration_state import ZkMigrationState
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.metadata.records.zk_migration_state_record import ZkMigrationStateRecord
-from barnabas.ports import Ports, Wakeup
+from barnabas.ports import Ports
 from barnabas.types import Uuid
 from barnabas.zookeeper.controller.broker_orders import BrokerOrders, OrdersListener
 from barnabas.zookeeper.errors import ZooKeeperError
@@ -32,6 +31,7 @@ from barnabas.zookeeper.migration import claim, driver, readiness
 from barnabas.zookeeper.migration.changes import merge
 from barnabas.zookeeper.migration.driver import Effect, Migration, MigrationPhase
 from barnabas.zookeeper.migration.dual_write import DualWriter, Writes
+from barnabas.zookeeper.migration.pending_work import PendingWork, Work
 from barnabas.zookeeper.migration.running_copy import namings, records_of
 from barnabas.zookeeper.migration.znode_walk import Znodes, ZnodeWalk
 from barnabas.zookeeper.operations import Multi, Operation
@@ -39,6 +39,10 @@ from barnabas.zookeeper.session import WatchEvent
 from barnabas.zookeeper.session_keeper import SessionKeeper
 
 REASON = "the metadata of a ZooKeeper cluster"
+CLAIMED = frozenset(
+    {MigrationPhase.ZK_MIGRATION, MigrationPhase.SYNC_KRAFT_TO_ZK, MigrationPhase.DUAL_WRITE}
+)
+"""The phases in which `/controller` is this controller's, but for the delay after a failure."""
 
 
 class _OrdersOfMigration(OrdersListener):
@@ -75,20 +79,34 @@ class OnlineMigration:
         self._orders = orders
         self.migration = Migration()
         self._leadership: claim.MigrationLeadership | None = None
-        self._turn = 0
-        """`_stop` increments it: an answer of an earlier turn is ignored."""
-        self._walk: ZnodeWalk | None = None
-        self._retry: Wakeup | None = None
+        self.work = PendingWork()
         self._writer: DualWriter | None = None
         """Set once all znodes are read; from then on `_changes` collects what is committed."""
         self._changes = ImageChanges()
-        self._under_way = False
         self._random_bytes = ports.rng("zookeeper.topic_ids").randbytes
         orders.listen(_OrdersOfMigration(self, self._on))
 
     def is_written(self, topic_id: Uuid) -> bool:
         """Whether the znodes have the topic; asked while no write is under way."""
         return self._writer is not None and topic_id in self._writer.layout.topic_names
+
+    def validate(self) -> None:
+        """Each part is there in the phases and states of work that need it, and in no other. Raises
+        AssertionError."""
+        phase, leadership, work = self.migration.phase, self._leadership, self.work.kind
+        self.work.validate()
+        assert leadership is None or phase in CLAIMED, f"{self!r} has claimed /controller"
+        assert leadership is None or work is not Work.WAITING, f"{self!r} waits with a claim"
+        if self._writer is None:
+            assert not self._changes, f"{self!r} collects changes that nothing writes"
+        else:
+            assert leadership is not None, f"{self!r} writes without a claim"
+        commands = phase is MigrationPhase.DUAL_WRITE and leadership is not None
+        epoch = leadership.controller_epoch if commands and leadership is not None else -1
+        assert self._orders.controller_epoch == epoch, f"{self._orders!r}: not epoch {epoch}"
+        if commands and work is Work.NONE:
+            assert not self._changes, f"{self!r} has changes that nothing will write"
+        self._orders.validate()
 
     # -- the controller's duty -------------------------------------------------------------------
 
@@ -125,7 +143,7 @@ class OnlineMigration:
         return (
             self.migration.phase is MigrationPhase.DUAL_WRITE
             and self._writer is not None
-            and not self._under_way
+            and self.work.kind is Work.NONE
             and not self._changes
         )
 
@@ -181,30 +199,25 @@ class OnlineMigration:
                 self._stop()
             case Effect.WAIT:
                 at_ms = self._ports.clock.now_ms() + driver.RETRY_MS
-                due = partial(self._answer, self._turn, driver.RetryDue())
-                self._retry = self._ports.wakeups.call_at(at_ms, due)
+                self.work.wait(self._ports.wakeups.call_at(at_ms, self._on_retry_due))
 
     def _stop(self) -> None:
-        self._turn += 1
-        if self._walk is not None:
-            self._walk.stop()
-        if self._retry is not None:
-            self._retry.cancel()
-        self._walk = self._retry = self._writer = self._leadership = None
-        self._under_way = False
+        self.work.stop()
+        self._writer = self._leadership = None
         self._changes = ImageChanges()
         self._orders.end()
 
-    def _answer(self, turn: int, event: driver.Event) -> None:
-        if turn == self._turn:
-            self._on(event)
+    def _on_retry_due(self) -> None:
+        self.work.end()
+        self._on(driver.RetryDue())
 
     def _read(self, then: Callable[[Znodes], None], *roots: str) -> None:
-        turn = self._turn
+        turn = self.work.turn
 
         def done(found: Znodes | ZooKeeperError) -> None:
-            if turn != self._turn:
+            if turn != self.work.turn:
                 return
+            self.work.end()
             if isinstance(found, ZooKeeperError):
                 self._on(driver.EffectFailed(f"ZooKeeper cannot be read: {found}"))
                 return
@@ -213,8 +226,9 @@ class OnlineMigration:
             except MalformedZnode as error:
                 self._on(driver.EffectFailed(str(error)))
 
-        self._walk = ZnodeWalk(self._sessions, done)
-        self._walk.start(*roots)
+        walk = ZnodeWalk(self._sessions, done)
+        self.work.read(walk)
+        walk.start(*roots)
 
     # -- taking over -----------------------------------------------------------------------------
 
@@ -287,13 +301,11 @@ class OnlineMigration:
         controller = self._controller
         controller.begin(reconciled(controller.cluster, controller.sessions))
         self._changes = ImageChanges()
-        self._under_way = True
         writer = DualWriter(znodes, self._leadership.controller_epoch)
         writes = writer.everything(self._image)
         self._writer = writer
 
         def caught_up() -> None:
-            self._under_way = False
             self._on(driver.CaughtUp())
             self._command(ImageChanges(), writes)
 
@@ -304,21 +316,16 @@ class OnlineMigration:
     def _write(self) -> None:
         """Write what has changed since the last write, unless a write is under way."""
         writer, changes = self._writer, self._changes
-        if (
-            self.migration.phase is not MigrationPhase.DUAL_WRITE
-            or self._under_way
-            or writer is None
-        ):
+        is_busy = self.work.kind is not Work.NONE
+        if self.migration.phase is not MigrationPhase.DUAL_WRITE or is_busy or writer is None:
             return
         if not changes:
             return
         self._changes = ImageChanges()
-        self._under_way = True
         image = self._image
         writes = writer.everything(image) if changes.everything else writer.of(image, changes)
 
         def written() -> None:
-            self._under_way = False
             self._command(changes, writes)
             self._write()
 
@@ -346,11 +353,13 @@ class OnlineMigration:
 
     def _submit(self, transactions: Sequence[Multi], then: Callable[[], None]) -> None:
         """Submit one after the other. A failure or an unknown outcome ends the claim."""
-        turn, (first, *rest) = self._turn, transactions
+        turn, (first, *rest) = self.work.turn, transactions
+        self.work.write()
 
         def on_done(result: object) -> None:
-            if turn != self._turn:
+            if turn != self.work.turn:
                 return
+            self.work.end()
             if isinstance(result, ZooKeeperError):
                 self._on(driver.EffectFailed(f"a write to ZooKeeper failed: {result}"))
             elif rest:
@@ -373,4 +382,4 @@ class OnlineMigration:
         }
 
     def __repr__(self) -> str:
-        return f"OnlineMigration({self.migration.phase.value})"
+        return f"OnlineMigration({self.migration.phase.value}, {self.work.kind.value})"

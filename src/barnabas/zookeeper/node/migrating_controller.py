@@ -72,6 +72,10 @@ class MigratingController:
         """End the session. This controller keeps `/controller`, which is not an ephemeral znode then."""
         self.sessions.close(lambda: None)
 
+    def validate(self) -> None:
+        """Raises AssertionError where phase, claim, writes and orders contradict each other."""
+        self.migration.validate()
+
     def describe(self) -> dict[str, object]:
         """State for metrics, logs and the CLI."""
         return self.migration.describe()

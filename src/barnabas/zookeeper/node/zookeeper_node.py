@@ -562,6 +562,16 @@ class ZookeeperNode:
         else:
             broker_left()
 
+    def validate(self) -> None:
+        """Its controller, journal and registration. Raises AssertionError."""
+        if self.controller is not None:
+            self.controller.validate()
+            self.journal.validate()
+        if self.broker is not None and self.broker.is_started:
+            lifecycle = self.broker.lifecycle
+            assert isinstance(lifecycle, (MigratingLifecycle, ZookeeperRegistration))
+            lifecycle.validate()
+
     @property
     def logs_closed(self) -> int:
         """Number of logs that the shutdown has closed: shows whether it makes progress."""
