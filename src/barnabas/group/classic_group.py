@@ -22,7 +22,7 @@ from barnabas.wire.request import Parked
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 Protocols = tuple[tuple[str, bytes], ...]
-"""Name and metadata of each protocol that a member supports, the one it likes best first."""
+"""Name and metadata of each protocol that a member supports, its favourite first."""
 
 
 class GroupState(Enum):
@@ -34,7 +34,7 @@ class GroupState(Enum):
     STABLE = "Stable"
     DEAD = "Dead"
     ASSIGNING = "Assigning"
-    """A consumer group's target assignment is older than the group's epoch."""
+    """The target assignment of a consumer group is older than the group's epoch."""
     RECONCILING = "Reconciling"
     """A member of a consumer group is not at the target assignment yet."""
 
@@ -95,7 +95,8 @@ class ClassicGroupMember:
         self.parked_sync: Parked | None = None
         """The SyncGroup that waits for the leader's assignment."""
         self.is_new = False
-        """Waits for its first generation; then even a waiting member may be given up."""
+        """Whether the member waits for its first generation. The group may drop such a member even while it
+        waits."""
 
     def __repr__(self) -> str:
         return f"Member({self.member_id!r}, instance {self.instance_id!r}, {self.protocol_type!r})"
@@ -118,7 +119,7 @@ class ClassicGroupMember:
         raise KeyError(f"{self!r} does not support protocol {protocol_name!r}")
 
     def vote(self, candidates: frozenset[str]) -> str:
-        """The candidate that the member likes best."""
+        """The candidate that the member prefers."""
         return next(name for name, _ in self.protocols if name in candidates)
 
 
@@ -157,7 +158,7 @@ class ClassicGroup:
         self.state = state
         self.previous_state = GroupState.DEAD
         self.state_wall_ms = state_wall_ms
-        """Since when it is in its state; -1 where the record did not say."""
+        """The time at which the group came into its state; -1 if the record did not say."""
         self.generation = generation
         self.protocol_type = protocol_type
         self.protocol_name = protocol_name
@@ -166,13 +167,13 @@ class ClassicGroup:
         self.static_members: dict[str, str] = {}
         """Member id by instance id."""
         self.pending_joins: dict[str, None] = {}
-        """Ids given out that have not joined yet (KIP-394)."""
+        """Ids that were given to clients which have not joined yet (KIP-394)."""
         self.pending_syncs: dict[str, None] = {}
         """Members of this generation that have not asked for their assignment yet."""
         self.topics: frozenset[str] | None = None
         """The topics to which the members subscribe; None where that is not known."""
         self.new_member_added = False
-        """During the initial delay: a member joined, so the group waits once more."""
+        """Whether a member joined during the initial delay, so that the group waits once more."""
 
     def __repr__(self) -> str:
         return (
@@ -214,14 +215,14 @@ class ClassicGroup:
 
     @property
     def all_joined(self) -> bool:
-        """Every member waits for the rebalance to complete, and no new member is still expected."""
+        """Whether every member waits for the rebalance to complete, and no new member is still expected."""
         return not self.pending_joins and all(
             member.parked_join is not None for member in self.members.values()
         )
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest that any member asks for."""
+        """The longest rebalance time-out of any member."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     @property
@@ -238,7 +239,7 @@ class ClassicGroup:
         self.state_wall_ms = wall_ms
 
     def add(self, member: ClassicGroupMember) -> None:
-        """A member joined, or was loaded."""
+        """Add a member that joined or was loaded."""
         if member.instance_id is not None:
             assert member.instance_id not in self.static_members, f"{member!r} is there already"
             self.static_members[member.instance_id] = member.member_id
@@ -251,8 +252,8 @@ class ClassicGroup:
         self.pending_joins.pop(member.member_id, None)
 
     def remove(self, member_id: str) -> None:
-        """A member, or one that was still expected, is gone. The leader's place goes to the member
-        that is here longest."""
+        """Remove a member, or one that was still expected. If it was the leader, the member that has been
+        here longest takes its place."""
         member = self.members.pop(member_id, None)
         if member is not None and member.instance_id is not None:
             self.static_members.pop(member.instance_id, None)
@@ -262,8 +263,8 @@ class ClassicGroup:
         self.pending_syncs.pop(member_id, None)
 
     def replace_static(self, instance_id: str, old_id: str, new_id: str) -> ClassicGroupMember:
-        """Give the static member another id, everything else unchanged, and return the new member. The old
-        member is dropped: the caller first fences the client that waits under the old id."""
+        """Give the static member another id and return the new member; everything else stays. The old
+        member is dropped, so the caller first fences the client that waits under the old id."""
         old = self.members.pop(old_id)
         new = ClassicGroupMember(
             new_id,
@@ -283,7 +284,8 @@ class ClassicGroup:
         return new
 
     def elect_joined_leader(self) -> bool:
-        """Keep the leader if it rejoined, else take the first member that did; False where none did."""
+        """Keep the leader if it rejoined, else take the first member that did. Returns False if none
+        did."""
         leader = self.members.get(self.leader_id) if self.leader_id is not None else None
         if leader is None:
             return False
@@ -315,7 +317,7 @@ class ClassicGroup:
             )
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Whether a member of that type and those protocols can be in the group."""
+        """Whether a member with that protocol type and those protocols can be in the group."""
         offered = set(names)
         if self.state is GroupState.EMPTY:
             return bool(protocol_type and offered)
@@ -332,7 +334,7 @@ class ClassicGroup:
         return frozenset(shared or ())
 
     def select_protocol(self) -> str:
-        """The protocol with the most votes; of equals the one voted for first."""
+        """The protocol with the most votes; among equals the one that was voted for first."""
         candidates = self.candidates()
         votes: dict[str, int] = {}
         for member in self.members.values():
@@ -341,7 +343,7 @@ class ClassicGroup:
         return max(votes, key=votes.__getitem__)
 
     def begin_generation(self, wall_ms: int) -> None:
-        """The members that are here now make the next generation."""
+        """Begin the next generation with the present members."""
         self.generation += 1
         self.protocol_name = self.select_protocol() if self.members else None
         self.topics = self.compute_topics()
@@ -366,7 +368,7 @@ class ClassicGroup:
         return frozenset(topics)
 
     def subscribes_to(self, topic: str) -> bool:
-        """Whether offsets of `topic` are in use; yes where that cannot be known."""
+        """Whether offsets of `topic` are in use. They are if the subscriptions cannot be read."""
         return self.uses_consumer_protocol if self.topics is None else topic in self.topics
 
     def join_members(self) -> list[JoinGroupResponseMember]:

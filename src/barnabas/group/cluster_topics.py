@@ -33,14 +33,14 @@ class ClusterTopics:
         image: MetadataImage | None = None,
         broker_texts: Callable[[], Mapping[str, str]] | None = None,
     ) -> None:
-        """`broker_texts` are the broker's own values as they are now."""
+        """`broker_texts` are the broker's own values at this moment."""
         self.image = MetadataImage(track_changes=False) if image is None else image
         self._broker_texts = broker_texts or (dict)
         self._hashes: dict[str, int] = {}
         self._configs: dict[str, dict[str, ConfigValue]] = {}
         self._config_version = -1
         self.new_topics_version = 0
-        """Offset of the metadata that last brought a topic."""
+        """The offset of the metadata that last added a topic."""
 
     @property
     def version(self) -> int:
@@ -64,7 +64,7 @@ class ClusterTopics:
         return None if topic is None else topic.name
 
     def partitions_of(self, topic_id: Uuid) -> int:
-        """How many partitions the topic has; 0 where it is not known."""
+        """The number of partitions of the topic; 0 if it is unknown."""
         topic = self.image.topics_by_id.get(topic_id)
         return 0 if topic is None else len(topic)
 
@@ -84,7 +84,7 @@ class ClusterTopics:
         self.new_topics_version = self.version
 
     def group_hash(self, names: Iterable[str]) -> int:
-        """The hash of all topics together that exist; 0 where none does."""
+        """The hash over all of the topics that exist; 0 if none does."""
         hashes = [
             self._topic_hash(topic)
             for topic in map(self.image.topics_by_name.get, sorted(names))
@@ -114,7 +114,7 @@ class ClusterTopics:
         return sorted(rack for rack in racks if rack is not None)
 
     def group_config(self, group_id: str, key: str) -> int:
-        """A number that is configured for the group, or for all of them."""
+        """The number that is configured for the group, else the one for all groups."""
         if self._config_version != self.image.config_version or len(self._configs) > CACHED_CONFIGS:
             self._config_version = self.image.config_version
             self._configs.clear()

@@ -33,7 +33,7 @@ SKIP_ASSIGNMENT_VERSION = 9
 
 
 class Joining:
-    """One JoinGroup on its way through the group."""
+    """The state of one JoinGroup request."""
 
     __slots__ = ("at", "caller", "instance_id", "parked", "protocols", "request")
 
@@ -92,7 +92,7 @@ def _refuse(
 
 
 def _has_room(table: GroupTable, group: ClassicGroup, member_id: str) -> bool:
-    """``group.max.size``: who is in may rejoin."""
+    """Whether the group has room (``group.max.size``). A member may always rejoin."""
     member, limit = group.members.get(member_id), table.settings.size_max
     if group.state in (GroupState.EMPTY, GroupState.DEAD):
         return True
@@ -209,7 +209,7 @@ def _replace_static(
 
 
 def _changes_subscription(group: ClassicGroup) -> bool:
-    """Whether the members together want other topics than this generation was given."""
+    """Whether the members together subscribe to other topics than this generation was given."""
     topics = group.compute_topics()
     return None not in (topics, group.topics) and topics != group.topics
 

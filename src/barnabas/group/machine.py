@@ -139,7 +139,7 @@ class GroupMachine:
         return self._finish(membership.heartbeat(self.table, request, at))
 
     def leave_group(self, request: LeaveGroupRequest, at: Instant) -> GroupOutcome:
-        """`request` has the form of version 3 and later: `members`."""
+        """LeaveGroup. `request` has the form of version 3 and later, with `members`."""
         group = self.table.running_consumer(request.group_id)
         if group is not None:
             return self._finish(classic_members.leave(self.table, group, request, at))

@@ -26,7 +26,7 @@ from barnabas.wire.messages.leave_group_response import LeaveGroupResponse, Memb
 
 
 def heartbeat(table: GroupTable, request: HeartbeatRequest, at: Instant) -> GroupOutcome:
-    """The member is alive; it learns whether it has to rejoin. Raises UNKNOWN_MEMBER_ID,
+    """The member is alive. The answer says whether it has to rejoin. Raises UNKNOWN_MEMBER_ID,
     FENCED_INSTANCE_ID, ILLEGAL_GENERATION."""
     group = _group(table, request.group_id)
     if group.state is GroupState.DEAD:
@@ -76,7 +76,7 @@ def leave_group(table: GroupTable, request: LeaveGroupRequest, at: Instant) -> G
 def on_session_deadline(
     table: GroupTable, group_id: str, member_id: str, at: Instant
 ) -> GroupOutcome:
-    """Nothing was heard of a member for its session time-out."""
+    """The member's session has ended: no request came for its session time-out."""
     group = table.classic(group_id)
     if group is None or group.state is GroupState.DEAD:
         return GroupOutcome()

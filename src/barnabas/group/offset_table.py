@@ -83,7 +83,7 @@ class OffsetTable:
         )
 
     def remove(self, group_id: str, place: Place) -> None:
-        """Forget the offset, and what open transactions would make of it."""
+        """Forget the offset, and the offsets there of open transactions."""
         places = self._groups.get(group_id)
         if places is not None:
             places.remove(place)
@@ -106,7 +106,7 @@ class OffsetTable:
         )
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
-        """The transaction's offsets become the group's, or nothing."""
+        """Make the transaction's offsets the group's, or drop them."""
         pending = self._pending.get(producer_id)
         if pending is None:
             return
@@ -138,7 +138,8 @@ class OffsetTable:
                 yield group_id, place, offset
 
     def validate(self) -> None:
-        """Readers get what is committed, and the newest state is not older. Raises AssertionError."""
+        """Check that readers get what is committed and that the newest state is not older. Raises
+        AssertionError."""
         committed_to = self._journal.committed
         for group_id, places in self._groups.items():
             for place, shown in places.committed_items():
@@ -152,7 +153,7 @@ class OffsetTable:
                 )
 
     def sweep(self) -> None:
-        """Drop what became empty only when its removal was committed."""
+        """Drop the maps that became empty when a removal was committed."""
         for group_id in [key for key, places in self._groups.items() if places.is_blank]:
             del self._groups[group_id]
         for producer_id in [key for key, pending in self._pending.items() if pending.is_blank]:

@@ -40,9 +40,10 @@ from barnabas.wire.messages import txn_offset_commit_request as txn_in
 from barnabas.wire.messages import txn_offset_commit_response as txn_out
 
 MEMBER_EPOCH_VERSION = 9
-"""From this version of OffsetCommit on a missing group is called so."""
+"""From this version of OffsetCommit on a missing group has an error code of its own."""
 TXN_MEMBER_EPOCH_VERSION = 6
-"""From this version of TxnOffsetCommit on a missing group and a stale member epoch are called so."""
+"""From this version of TxnOffsetCommit on a missing group and a stale member epoch have error codes of
+their own."""
 ANY_RETENTION = -1
 _RUNNING = (GroupState.STABLE, GroupState.PREPARING_REBALANCE)
 
@@ -50,8 +51,8 @@ _RUNNING = (GroupState.STABLE, GroupState.PREPARING_REBALANCE)
 def commit_offsets(
     table: GroupTable, request: commit_in.OffsetCommitRequest, caller: Caller, at: Instant
 ) -> GroupOutcome:
-    """Commit offsets for a member of the present generation, or for any client where the group has
-    no members. Raises what is wrong with the member."""
+    """Commit offsets for a member of the present generation, or for any client if the group has no members.
+    Raises the error of the member."""
     group = _group_to_commit(table, request, caller, at)
     epoch = request.generation_id_or_member_epoch
     if isinstance(group, ConsumerGroup):
@@ -107,8 +108,8 @@ def commit_transactional_offsets(
     version: int,
     at: Instant,
 ) -> GroupOutcome:
-    """Write offsets down that hold once the transaction of `producer` is committed (KIP-98, KIP-447). Every
-    topic in `request` has its name and id, `version` is the client's. Raises what is wrong with the
+    """Write offsets that take effect when the transaction of `producer` is committed (KIP-98, KIP-447).
+    Every topic in `request` has its name and id; `version` is the client's. Raises the error of the
     member."""
     epoch = request.generation_id_or_member_epoch
     if epoch >= 0 and version >= TXN_MEMBER_EPOCH_VERSION:
@@ -153,8 +154,8 @@ def commit_transactional_offsets(
 def _check_consumer_transaction(
     group: ConsumerGroup, request: txn_in.TxnOffsetCommitRequest, version: int
 ) -> None:
-    """Raises what is wrong with the member. Clients know member epochs from version 6 on; before, a stale
-    one is ILLEGAL_GENERATION."""
+    """Raises the error of the member. Clients know member epochs from version 6 on; an older client gets
+    ILLEGAL_GENERATION for a stale one."""
     places = [
         (topic.topic_id, partition.partition_index)
         for topic in request.topics
@@ -365,8 +366,9 @@ def _tombstones(group: Group) -> list[GroupRecord]:
 def delete_topics(
     table: GroupTable, offsets: OffsetTable, deleted: Mapping[Uuid, str]
 ) -> GroupOutcome:
-    """Topics (name by id) are gone: their offsets go too, also those of open transactions, not those of
-    others with their names. An offset without an id was committed before there were any."""
+    """The records that delete the offsets of the topics `deleted` (name by id), also those of open
+    transactions. Offsets of other topics with these names stay. An offset without an id was committed
+    before offsets had ids."""
     outcome, names = GroupOutcome(atomic=False), set(deleted.values())
 
     def is_gone(offset: OffsetAndMetadata) -> bool:
@@ -387,7 +389,8 @@ def delete_topics(
 
 
 def expire_offsets(table: GroupTable, offsets: OffsetTable, at: Instant) -> GroupOutcome:
-    """Delete offsets that no client used for the retention, and groups that are left with nothing."""
+    """The records that delete offsets which no client used for the retention time, and groups that have
+    nothing left."""
     outcome = GroupOutcome(atomic=False)
     retention_ms = table.offsets_settings.retention_minutes * 60_000
     for _, group in table.groups.items():
@@ -404,7 +407,7 @@ def _expire_group(
     retention_ms: int,
     records: list[GroupRecord],
 ) -> bool:
-    """Tombstones for what expired; whether nothing is left."""
+    """Add tombstones for the offsets that expired. Returns whether the group has none left."""
     group_id = group.group_id
     known = offsets.items(group_id)
     if not known:

@@ -32,7 +32,7 @@ KEY_VERSION = 0
 GROUP_METADATA_VERSION = 3
 OFFSET_VERSION = 4
 OFFSET_VERSION_WITH_EXPIRY = 1
-"""The only version that holds a time of expiry of its own (OffsetCommit v2 to v4)."""
+"""The only version with a time of expiry of its own (OffsetCommit v2 to v4)."""
 EXPIRY_NONE = -1
 
 _RECORDS: tuple[tuple[type[Message], type[Message]], ...] = (
@@ -52,7 +52,7 @@ class GroupRecord(NamedTuple):
 
 
 def encode_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
-    """Key and value as they stand in the log."""
+    """The key and the value as they are in the log."""
     key = _INT16.pack(record.key.API_KEY) + encode_bytes(record.key, KEY_VERSION)
     if record.value is None:
         return key, None
@@ -166,5 +166,5 @@ def empty_group_record(group: ClassicGroup) -> GroupRecord:
 
 
 def group_tombstone(group_id: str) -> GroupRecord:
-    """The group is no more."""
+    """The group does not exist any more."""
     return GroupRecord(GroupMetadataKey(group=group_id), None)

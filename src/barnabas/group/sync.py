@@ -84,7 +84,7 @@ def _write_assignment(
 def on_sync_deadline(
     table: GroupTable, group_id: str, generation: int, at: Instant
 ) -> GroupOutcome:
-    """Members that never asked for their assignment are removed, and the rest rebalances."""
+    """Remove the members that never asked for their assignment; the others rebalance."""
     group = table.classic(group_id)
     if group is None or group.generation != generation or not group.pending_syncs:
         return GroupOutcome()

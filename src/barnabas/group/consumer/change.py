@@ -40,11 +40,12 @@ from barnabas.operation import Instant
 from barnabas.wire.regular_expressions import NameExpression
 
 REGEX_REFRESH_MIN_MS = 10_000
-"""Topics that come one after the other cost one rebalance per this time."""
+"""The least time between two looks at the metadata: topics that are created shortly after each other cost
+one rebalance."""
 
 
 ASSIGNED_AT_ONCE_MAX = 8_000
-"""Partitions of a target assignment that is computed in the turn that asks for it."""
+"""The size of a target assignment that is computed in the turn that asks for it."""
 
 
 class GroupChange:
@@ -65,7 +66,7 @@ class GroupChange:
     def __init__(
         self, table: GroupTable, group: ConsumerGroup, at: Instant, records: list[GroupRecord]
     ) -> None:
-        """`records` stand before those that are decided here."""
+        """`records` come before those that this operation decides."""
         self.table = table
         self.group = group
         self.at = at
@@ -74,14 +75,14 @@ class GroupChange:
         self.epoch = group.epoch
         self.metadata_hash = group.metadata_hash
         self.regexes: dict[str, ResolvedRegex | None] = {}
-        """Resolved, or dropped, by this operation."""
+        """The expressions that this operation resolved or dropped."""
         self.replaced: dict[str, str] = {}
-        """Static members that returned: their id before, by their new one."""
+        """Static members that returned: new id → former id."""
 
     # What the member says
 
     def describe(self, old: ConsumerMember, new: ConsumerMember, *, is_new: bool) -> bool:
-        """Write the member down where it changed; whether its topics did."""
+        """Write the member's record if it changed. Returns whether its topics changed."""
         if old != new or is_new:
             self.records.append(member_record(self.group.group_id, new))
         return old.topics != new.topics
@@ -114,12 +115,13 @@ class GroupChange:
         return changed
 
     def drop_regex(self, regex: str) -> None:
-        """No member subscribes by it any more."""
+        """Drop the expression: no member subscribes by it any more."""
         self.regexes[regex] = None
         self.records.append(regex_tombstone(self.group.group_id, regex))
 
     def _stale(self, subscribed: list[str]) -> list[str]:
-        """Those that are not resolved; all where new topics came, or where the last look is long ago."""
+        """The expressions that are not resolved. After new topics, or a long time after the last look,
+        these are all expressions."""
         known = [self.group.regexes.get(regex) for regex in subscribed]
         found = [resolved for resolved in known if resolved is not None]
         last_ms = max((resolved.resolved_ms for resolved in found), default=0)
@@ -134,7 +136,7 @@ class GroupChange:
     # What the topics are
 
     def refresh(self, old: ConsumerMember | None, new: ConsumerMember | None, bump: bool) -> None:
-        """Begin a new epoch where `bump` says so, or where the topics' metadata differ."""
+        """Begin a new epoch if `bump` says so, or if the topics' metadata differ."""
         group = self.group
         if not bump and not group.wants_refresh(self.at.now_ms):
             return
@@ -152,7 +154,7 @@ class GroupChange:
         self.records.append(epoch_record(self.group.group_id, self.epoch, metadata_hash))
 
     def topics_after(self, old: ConsumerMember | None, new: ConsumerMember | None) -> list[str]:
-        """The names that the group subscribes to once `old` has become `new`."""
+        """The names to which the group subscribes after `new` has replaced `old`."""
         delta: dict[str, int] = {}
 
         def count(names: Iterable[str], by: int) -> None:
@@ -188,8 +190,8 @@ class GroupChange:
         return self.epoch, targets[new.member_id] if new is not None else {}
 
     def _begin_empty(self) -> int:
-        """A group's first epoch assigns nothing where its first assignment is large: a member that has joined
-        has an epoch above 0. That epoch; 0 where the group has had others."""
+        """Write a first epoch that assigns nothing, if the first assignment is large, since a member that
+        has joined has an epoch above 0. Returns that epoch; 0 if the group has had others."""
         first = self.epoch
         if self.group.assignment_epoch > 0:
             return 0
@@ -212,7 +214,7 @@ class GroupChange:
         return assignment_of(members, previous, self.regexes_after(), self.cluster, default)
 
     def write_targets(self, targets: Targets) -> None:
-        """They are the target assignment of the group's epoch."""
+        """Make `targets` the target assignment of the group's epoch."""
         assert self.epoch > self.group.assignment_epoch, f"{self.group!r} is assigned already"
         self.records += target_records(self.group, targets, self.epoch, self.at.wall_ms)
 
@@ -223,14 +225,14 @@ class GroupChange:
         return wait_ms > 0
 
     def assignment_wait_ms(self) -> int:
-        """How long until the next target assignment may be computed."""
+        """How long it takes until the next target assignment may be computed."""
         group = self.group
         interval_ms = self.cluster.group_config(group.group_id, "consumer.assignment.interval.ms")
         since_ms = self.at.wall_ms - group.assigned_wall_ms
         return interval_ms - since_ms if 0 <= since_ms < interval_ms else 0
 
     def present_target(self, new: ConsumerMember | None) -> Target:
-        """The partitions that the member shall have by the last target assignment."""
+        """The partitions of the member in the last target assignment."""
         if new is None:
             return {}
         target = self.group.targets.get(new.member_id)
@@ -257,7 +259,8 @@ class GroupChange:
         *,
         changed: bool,
     ) -> ConsumerMember:
-        """The member one step further, written down where that is another state."""
+        """The member after the next step of its reconciliation. Its record is written if that is another
+        state."""
         target_epoch, partitions = target
         if not changed and member.is_reconciled_to(target_epoch):
             return member
@@ -280,7 +283,7 @@ class GroupChange:
         return found
 
     def _check_owners(self, old: ConsumerMember, new: ConsumerMember) -> None:
-        """Invariant: what the member receives has no other owner."""
+        """Check that no partition that the member receives has another owner."""
         for topic_id, partitions in new.assigned.items():
             had = {**old.assigned.get(topic_id, {}), **old.revoking.get(topic_id, {})}
             come = partitions.keys() - had.keys() if had else partitions.keys()
@@ -292,14 +295,14 @@ class GroupChange:
 def schedule_assignment(
     table: GroupTable, group: ConsumerGroup, at: Instant, wait_ms: float
 ) -> None:
-    """Compute the target assignment then, where none has done it by then."""
+    """Compute the target assignment at that time, unless it is computed before."""
     key = (GroupTimer.ASSIGNMENT, group.group_id, "")
     if table.timers.pending(key) is None:
         table.timers.schedule(key, at.now_ms + wait_ms)
 
 
 def follow_rebalance(table: GroupTable, group_id: str, member: ConsumerMember, at: Instant) -> None:
-    """A member that has to give partitions up has its rebalance time-out for it."""
+    """A member that has to give up partitions gets its rebalance time-out for that."""
     key = (GroupTimer.REBALANCE, group_id, member.member_id)
     if member.state is MemberState.UNREVOKED_PARTITIONS:
         table.timers.schedule(key, at.now_ms + member.rebalance_timeout_ms, member.epoch)
@@ -308,7 +311,7 @@ def follow_rebalance(table: GroupTable, group_id: str, member: ConsumerMember, a
 
 
 def begin_timers(table: GroupTable, group: ConsumerGroup, at: Instant) -> None:
-    """The group was loaded, or is a consumer group after all: every member gets a whole session."""
+    """The group was loaded, or has become a consumer group: every member gets a whole session."""
     group_id = group.group_id
     session_ms = table.cluster.group_config(group_id, "consumer.session.timeout.ms")
     for member_id, member in group.members.items():

@@ -34,15 +34,15 @@ class ResolvedRegex(NamedTuple):
     version: int
     """Offset of the metadata that were looked at."""
     resolved_ms: int
-    """When (date)."""
+    """The time of that look (date)."""
 
 
 @dataclass(slots=True)
 class Assigning:
-    """A large target assignment on its way (`large_assignment`)."""
+    """A large target assignment that is being computed (`large_assignment`)."""
 
     basis: tuple[int, tuple[str, ...]]
-    """Epoch and members of the group."""
+    """The group's epoch and members at its start."""
     steps: Steps
     restarts: int
 
@@ -89,9 +89,9 @@ class ConsumerGroup:
         self._topic_counts: TimelineMap[str, int] = TimelineMap(journal)
         self._regex_counts: TimelineMap[str, int] = TimelineMap(journal)
         self.subscription_record = False
-        """The log has a record of the topics' metadata, as brokers before 4.1 wrote it."""
+        """Whether the log has a record of the topics' metadata, as brokers before 4.1 wrote it."""
         self.refresh_ms = 0.0
-        """When the topics' metadata are to be looked at again; at once in the beginning."""
+        """The time of the next look at the topics' metadata. The first look is at once."""
         self.refresh_epoch = 0
         self.is_dead = False
         self.assigning: Assigning | None = None
@@ -150,11 +150,11 @@ class ConsumerGroup:
 
     @property
     def assigned_wall_ms(self) -> int:
-        """When the target assignment was computed (date)."""
+        """The time at which the target assignment was computed (date)."""
         return self._numbers.get(_ASSIGNED_MS) or 0
 
     def committed_epochs(self) -> tuple[int, int]:
-        """Group and assignment epoch as committed."""
+        """The committed group epoch and assignment epoch."""
         numbers = self._numbers
         return numbers.committed(_EPOCH) or 0, numbers.committed(_ASSIGNMENT_EPOCH) or 0
 
@@ -187,7 +187,7 @@ class ConsumerGroup:
 
     @property
     def topics(self) -> frozenset[str]:
-        """Names that some member subscribes to."""
+        """The names to which some member subscribes."""
         return frozenset(name for name, _ in self._topic_counts.items())
 
     def topic_counts(self) -> dict[str, int]:
@@ -219,14 +219,14 @@ class ConsumerGroup:
         return None if member_id is None else self.members.get(member_id)
 
     def regex_subscribers(self, regex: str) -> int:
-        """How many members subscribe by `regex`."""
+        """The number of members that subscribe by `regex`."""
         return self._regex_counts.get(regex) or 0
 
     def subscribed_regexes(self) -> list[str]:
         return [regex for regex, _ in self._regex_counts.items()]
 
     def put_member(self, member: ConsumerMember) -> None:
-        """Take a new or changed member over."""
+        """Replace a member by its new state, or add it."""
         old = self.members.put(member.member_id, member)
         _count(self._topic_counts, () if old is None else old.topics, member.topics)
         if old is None or old.regex != member.regex:
@@ -271,8 +271,8 @@ class ConsumerGroup:
     # Metadata of topics
 
     def wants_refresh(self, now_ms: float) -> bool:
-        """Whether the topics' metadata are to be looked at. They are also where an epoch that rested
-        on the last look was lost."""
+        """Whether the topics' metadata have to be looked at. That is also so after the loss of an epoch
+        which rested on the last look."""
         return now_ms >= self.refresh_ms or self.epoch < self.refresh_epoch
 
     def request_refresh(self) -> None:

@@ -27,7 +27,7 @@ def assign_range(spec: GroupSpec) -> Steps:
 
 
 def _cut(spec: GroupSpec, topic_id: Uuid, members: list[str]) -> dict[str, list[int]]:
-    """One topic's partitions by member."""
+    """The partitions of one topic by member."""
     count = spec.partitions[topic_id]
     quota, extra = divmod(count, len(members))
     shares: dict[str, list[int]] = {}

@@ -14,7 +14,8 @@ Targets: TypeAlias = dict[str, dict[Uuid, frozenset[int]]]
 Steps: TypeAlias = Generator[None, None, Targets]
 """Computes targets, a few milliseconds with each step."""
 WORK_PER_STEP = 4_000
-"""Partitions looked at in one step; of an assignor that compares members, times the members."""
+"""The number of partitions looked at in one step. An assignor that compares members counts each partition
+once for each member."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ def _assign_homogeneous(spec: GroupSpec) -> Steps:
 def _keep(
     spec: GroupSpec, member_id: str, topics: list[Uuid], kept: dict[Uuid, set[int]], room: int
 ) -> tuple[dict[Uuid, frozenset[int]], int]:
-    """The partitions that the member keeps of those it had, and how much room is left; noted in `kept`."""
+    """The partitions that the member keeps, and how many more it may get. They are noted in `kept`."""
     target: dict[Uuid, frozenset[int]] = {}
     previous = spec.previous.get(member_id, {})
     for topic_id in topics:
@@ -77,7 +77,7 @@ def _keep(
 
 
 class _Free:
-    """Partitions that no member keeps, given away in their order."""
+    """The partitions that no member keeps, taken in their order."""
 
     def __init__(
         self, topics: list[Uuid], kept: dict[Uuid, set[int]], counts: Mapping[Uuid, int]
@@ -87,10 +87,10 @@ class _Free:
         self._counts = counts
         self._topic_id: Uuid | None = None
         self._left: list[int] = []
-        """The partitions that are left of the topic at hand, the next one last."""
+        """The partitions of the present topic that are left, the next one last."""
 
     def give(self, target: dict[Uuid, frozenset[int]], room: int) -> None:
-        """The next ones into `target`, as many as there is room for."""
+        """Move the next partitions into `target`, up to `room`."""
         while room:
             if not self._left:
                 self._topic_id = next(self._topics, None)
@@ -111,7 +111,7 @@ def _size(spec: GroupSpec, member_id: str) -> int:
 
 
 class _Uneven:
-    """Members subscribe to different topics."""
+    """The assignment of members that subscribe to different topics."""
 
     def __init__(self, spec: GroupSpec) -> None:
         self._spec = spec
@@ -152,7 +152,8 @@ class _Uneven:
                         self._own(place, member_id)
 
     def _free(self) -> list[Partition]:
-        """Topics with the most partitions per subscriber first, then those with few subscribers."""
+        """The topics with the most partitions per subscriber first, and among equals those with few
+        subscribers."""
 
         def order(topic_id: Uuid) -> tuple[float, int, Uuid]:
             subscribers = len(self._subscribers[topic_id])
