@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from threading import Lock
+from threading import RLock
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 from barnabas.client.client import FINAL, Client, raise_worst
@@ -86,7 +86,7 @@ class ClusterClient:
         self.client_id = client_id
         self.request_timeout_ms = request_timeout_ms
         self.patience_ms = patience_ms
-        self._lock = Lock()
+        self._lock = RLock()
         """Held by the thread that runs the loop or begins a request."""
         self._ports: BlockingPorts | None = None
         self._client: Client | None = None
@@ -122,28 +122,34 @@ class ClusterClient:
     def client(self) -> Client:
         """The client, from its first use until `close`. Raises `OptionError` where its certificates cannot be
         read: no try cures that."""
-        if self._client is None:
-            from barnabas.security.client_security import OPEN
+        known = self._client
+        if known is not None:
+            return known
+        with self._lock:
+            if self._client is None:
+                self._ports, self._client = self._open()
+            return self._client
 
-            ports = BlockingPorts()
-            security = self.security or OPEN
+    def _open(self) -> tuple[BlockingPorts, Client]:
+        from barnabas.security.client_security import OPEN
+
+        security = self.security or OPEN
+        ports = BlockingPorts()
+        try:
             if security.tls is not None:
-                try:
-                    ports.secrets.check_tls(security.tls, is_server=False)
-                except (OSError, ValueError) as error:
-                    ports.close()
-                    text = f"on host {socket.gethostname()}: kafka.{error}"
-                    raise OptionError(text) from error
-            self._ports = ports
-            self._client = Client(
-                ports,
-                self.bootstrap,
-                self.client_id,
-                newest=NEWEST,
-                security=security,
-                by_purpose=False,
-            )
-        return self._client
+                ports.secrets.check_tls(security.tls, is_server=False)
+        except (OSError, ValueError) as error:
+            ports.close()
+            raise OptionError(f"on host {socket.gethostname()}: kafka.{error}") from error
+        client = Client(
+            ports,
+            self.bootstrap,
+            self.client_id,
+            newest=NEWEST,
+            security=security,
+            by_purpose=False,
+        )
+        return ports, client
 
     def close(self) -> None:
         """End all connections, and forget the metadata. The next use opens them again."""

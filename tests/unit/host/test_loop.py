@@ -226,6 +226,18 @@ def test_turns_are_measured_and_a_long_one_says_what_ran(loop: Loop) -> None:
     assert times.describe()["slow_turns"] == len(slow)
 
 
+def test_a_loop_that_measures_no_turns_runs_the_same_calls() -> None:
+    loop = Loop(measures_turns=False)
+    seen: list[str] = []
+    loop.call_later(0.002, seen.append, "timer")
+    loop.call_later(0.003, loop.stop)
+    loop.call_soon(seen.append, "soon")
+    loop.run_forever()
+    loop.close()
+    assert seen == ["soon", "timer"]
+    assert loop.times.turns == 0
+
+
 def test_a_long_turn_yields_and_continues_in_order(loop: Loop) -> None:
     seen: list[str] = []
 

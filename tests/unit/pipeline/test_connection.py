@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,24 @@ def test_a_connection_that_was_closed_is_opened_again(silent: Endpoint) -> None:
         cluster.wait(ahead)
     with pytest.raises(ChannelError, match="timeout"):
         cluster.call(silent, MetadataRequest(), MetadataResponse, timeout_ms=20.0)
+
+
+def test_threads_of_one_process_take_turns(silent: Endpoint) -> None:
+    cluster = ClusterClient([silent])
+    heard: list[str] = []
+
+    def ask() -> None:
+        for _ in range(3):
+            with pytest.raises(ChannelError) as raised:
+                cluster.call(silent, MetadataRequest(), MetadataResponse, timeout_ms=2.0)
+            heard.append(raised.value.kind)
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert heard == ["timeout"] * 12
 
 
 def test_a_writer_counts_partitions_again(monkeypatch: pytest.MonkeyPatch) -> None:

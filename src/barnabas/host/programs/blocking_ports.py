@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from barnabas.client.network.tasks import TaskOutcome
-from barnabas.host.loop import Loop, new_loop
+from barnabas.host.loop import Loop
 from barnabas.host.network import HostNetwork
 from barnabas.host.programs.program_ports import ProgramPorts
 
@@ -30,7 +30,7 @@ def wait_for(loop: Loop, outcome: TaskOutcome[T]) -> T:
     return outcome.result()
 
 
-class JobsAtOnce:
+class BlockingBackground:
     """``ports.Background`` of a program that waits: a job runs where it is given."""
 
     def __init__(self, loop: Loop) -> None:
@@ -56,8 +56,8 @@ class BlockingPorts(ProgramPorts):
     """``ports.ClientPorts`` of one client. A fault in a callback ends the wait that it happens in."""
 
     def __init__(self) -> None:
-        super().__init__(new_loop())
-        self.background = JobsAtOnce(self.loop)
+        super().__init__(Loop(measures_turns=False))
+        self.background = BlockingBackground(self.loop)
         self.network = HostNetwork(self.loop, self.background, self.log)
 
     def log(self, level: str, event: str, **fields: object) -> None:
