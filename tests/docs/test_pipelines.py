@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from shutil import copy
 from typing import TYPE_CHECKING, Any
+from urllib.request import urlopen
 
 import pyarrow.parquet as pq
 import pytest
@@ -108,6 +110,18 @@ def test_each_job_of_the_page_lands_each_row_once(
     assert sorted(pq.read_table(tables / "flights")["value"].to_pylist()) == sorted(FLIGHTS)
     loud = pq.read_table(tables / "loud-flights")["value"].to_pylist()
     assert sorted(loud) == ["AA 3", "DL 2", "UA 1"]
+    lag = re.compile(
+        r'kafka_consumergroup_lag\{consumergroup="spark-[^"]+",topic="flights",[^}]+\} 0'
+    )
+    pipeline_cluster.wait_for(
+        lambda: lag.search(metrics(pipeline_cluster)), "the lag of a job by its group"
+    )
+
+
+def metrics(cluster: Cluster) -> str:
+    """What the only node of `cluster` answers to a scrape."""
+    with urlopen(f"{cluster.state['nodes'][0]['metrics']}/metrics") as page:
+        return str(page.read(), "utf-8")
 
 
 @pytest.mark.process

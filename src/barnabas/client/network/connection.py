@@ -22,6 +22,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import Any, TypeAlias
 
+from barnabas import __version__
 from barnabas.client.network.authentication import Authentication
 from barnabas.ports import Connection, call_all
 from barnabas.security import TlsHandshakeError
@@ -78,7 +79,7 @@ API_VERSIONS_VERSION = 5
 API_VERSIONS_BYTES_KEPT = 4096
 """An answer to ApiVersions up to this size is read once. That of a node has some 600."""
 SOFTWARE_NAME = "barnabas"
-SOFTWARE_VERSION = "0.1.0"
+SOFTWARE_VERSION = __version__
 
 _response_classes: dict[int, type[Message]] = {}
 
