@@ -17,11 +17,11 @@ class IsrRules:
     """Members of ISRs, by the image; `lag_ms_max` is how far behind one may be."""
 
     def __init__(
-        self, image: MetadataImage, lag_ms_max: float, changes: AlterPartitionSender
+        self, image: MetadataImage, lag_ms_max: float, sender: AlterPartitionSender
     ) -> None:
         self._image = image
         self.lag_ms_max = lag_ms_max
-        self.propose = changes.submit
+        self.propose = sender.submit
 
     def is_eligible(self, partition: Partition, broker: int, broker_epoch: int) -> bool:
         """Whether `broker` may be a member. An epoch of -1 is not known here: then the controller
