@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.host.client import Connected
 from barnabas.testing.cluster import Cluster
 from tests.console.conftest import Page
 
@@ -23,6 +24,8 @@ PAGES = {
     "/producers?topic=flights&partition=0": "last sequence",
     "/moves": "Log directories",
     "/users": "SCRAM",
+    "/pipelines": "last commit",
+    "/produce?topic=flights": "Write one record",
     "/acls": "Add an entry",
     "/quotas": "limits",
     "/certificates": "listener",
@@ -67,6 +70,18 @@ def test_a_group_is_moved_after_its_plan_was_shown(page: Page) -> None:
     page.wait_for("-2")
     page.confirm()
     page.wait_for("1 partition was moved.")
+
+
+def test_a_groups_assignment_is_a_picture(page: Page, connected: Connected) -> None:
+    with connected.consumer("readers") as consumer:
+        consumer.inner.subscribe(["errands"])
+        for _ in range(300):
+            consumer.poll(100)
+            if len(consumer.inner.assignment) == 3:
+                break
+        page.go("/group?id=readers")
+        page.wait_for("Who reads what")
+        assert page.count(".assignment rect.m0") == 3
 
 
 def test_keys_lead_from_page_to_page(page: Page) -> None:

@@ -58,6 +58,7 @@ NAVIGATION = (
     ("transactions", "Transactions", "/transactions", "x"),
     ("moves", "Reassignments", "/moves", "m"),
     ("security", "Security", "/users", "s"),
+    ("pipelines", "Pipelines", "/pipelines", "p"),
 )
 """Section, name, address and key of each entry."""
 PRINCIPALS = {"PLAINTEXT": "everyone", "SSL": "the console's certificate"}

@@ -9,6 +9,8 @@ from barnabas.console.pages import (
     group_reset,
     groups,
     moves,
+    pipelines,
+    produce,
     records,
     security,
     topic,
@@ -21,5 +23,5 @@ PAGES: tuple[Page, ...] = (
     cluster.PAGE, events.PAGE, topics.PAGE, topic.PAGE, records.PAGE, groups.PAGE, groups.ONE,
     group_reset.PAGE, configs.PAGE, configs.ONE, transactions.PAGE, transactions.ONE, transactions.HANGING,
     transactions.PRODUCERS, transactions.ABORT, moves.PAGE, moves.CANCEL, moves.ELECTION,
-    *security.PAGES,
+    *security.PAGES, pipelines.PAGE, produce.PAGE,
 )  # fmt: skip

@@ -6,9 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from barnabas.cli.commands.groups import assigned_to, progress
+from barnabas.console.cluster_views.assignment_picture import assignment_picture, colour_of
 from barnabas.console.pages.page import Page, PageRequest
+from barnabas.types import TopicPartition
 
 ROWS = 200
+LAGS = 500
+"""Partitions of a group whose lag is kept over time."""
 
 
 def load(asked: PageRequest) -> Mapping[str, Any]:
@@ -39,14 +43,21 @@ def load_one(asked: PageRequest) -> Mapping[str, Any]:
     described = connected.call(connected.admin.describe_group(name))
     rows = progress(connected, described)
     total = sum(row["lag"] for row in rows if row["lag"] is not None)
-    histories.gauge({f"group {name} lag": total})
+    lags = {f"group {name} {row['topic']}-{row['partition']}": row["lag"] for row in rows[:LAGS]}
+    known = {series: lag for series, lag in lags.items() if lag is not None}
+    histories.gauge({f"group {name} lag": total, **known})
+    members = [(member, assigned_to(described, member)) for member in described.members]
+    partitions = [TopicPartition(row["topic"], row["partition"]) for row in rows]
     return {
         "group": described,
         "rows": rows,
         "total": total,
         "lags": histories.values(f"group {name} lag"),
         "most": max((row["lag"] or 0 for row in rows), default=0) or 1,
-        "members": [(member, assigned_to(described, member)) for member in described.members],
+        "histories": {series: histories.values(series) for series in lags},
+        "members": members,
+        "pictures": assignment_picture(partitions, members),
+        "colours": [colour_of(index) for index in range(len(members))],
     }
 
 
