@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -17,12 +18,14 @@ from barnabas.host.client import Connected, connect
 from barnabas.testing.cluster import Cluster
 from barnabas.types import TopicPartition
 from tests.hanging_transaction import UNVERIFIED
+from tests.unit.pipeline.formats.registry_server import Registry, registry_server
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
 
 HOSTILE = b"<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+SCHEMA = {"type": "record", "name": "Flight", "fields": [{"name": "to", "type": "string"}]}
 NOT_TEXT = b"\xff\xfe\x1b[31m\x00\xe2\x80\xae"
 OPTIONS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1280,900",
@@ -57,8 +60,8 @@ def browser() -> Iterator[Chrome]:
 
 @pytest.fixture(scope="session")
 def cluster(browser: Any) -> Iterator[Cluster]:
-    """Three nodes with a topic whose records are hostile. Asks for the browser, which may
-    skip."""
+    """Three nodes with a topic whose records are hostile, and one that tests write to. The browser comes
+    first: it may skip."""
     settings = {
         "offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1",
         "broker.session.timeout.ms": "3000", UNVERIFIED: "false",
@@ -67,6 +70,7 @@ def cluster(browser: Any) -> Iterator[Cluster]:
     with Cluster(nodes=3, settings=settings, racks=("a", "b", "c")) as started:
         with connect(started.bootstrap) as client:
             client.create_topic("flights", partitions=3, replication_factor=3)
+            client.create_topic("errands", partitions=3, replication_factor=1)
             with client.producer() as producer:
                 for value in (b'{"from": "JFK", "delay": 7}', HOSTILE, NOT_TEXT, None):
                     producer.send(
@@ -88,9 +92,18 @@ def connected(cluster: Cluster) -> Iterator[Connected]:
 
 
 @pytest.fixture(scope="session")
-def console(cluster: Cluster) -> Iterator[str]:
-    """The address of a console of that cluster."""
+def registry() -> Iterator[Registry]:
+    """A schema registry with one Avro schema, whose id is 1."""
+    with registry_server() as started:
+        started.register("flights-value", json.dumps(SCHEMA))
+        yield started
+
+
+@pytest.fixture(scope="session")
+def console(cluster: Cluster, registry: Registry) -> Iterator[str]:
+    """The address of a console of that cluster and registry."""
     command = [sys.executable, "-m", "barnabas", "console", "--port", "0"]
+    command += ["--schema-registry", registry.url]
     process = subprocess.Popen(
         [*command, "--bootstrap", cluster.bootstrap],
         stdout=subprocess.PIPE,
@@ -102,7 +115,7 @@ def console(cluster: Cluster) -> Iterator[str]:
     assert line.startswith("console: http://127.0.0.1:"), line
     yield line.removeprefix("console: ").strip().rstrip("/")
     process.terminate()
-    assert process.wait(10) == 0
+    assert process.wait(60) == 0
     process.stdout.close()
 
 

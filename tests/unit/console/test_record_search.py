@@ -166,7 +166,7 @@ def test_a_search_that_reaches_the_end_with_its_last_record_has_not_stopped(
 def test_a_search_shows_the_first_records_or_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = []
 
-    def counted(partition: int, record: Record, form: str) -> Any:
+    def counted(partition: int, record: Record, form: str, decode: None) -> Any:
         shown.append(record.offset)
         return shown_record(partition, record, form)
 

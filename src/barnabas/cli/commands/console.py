@@ -35,6 +35,13 @@ def command(
     host_name: list[str] = typer.Option(
         [], "--host-name", metavar="NAME", help="Browsers may ask for this host, too; '*' is any."
     ),
+    schema_registry: str = typer.Option(
+        "",
+        "--schema-registry",
+        metavar="URL",
+        help="Shows values in Avro, Protobuf and JSON Schema by this registry; the user is"
+        " basic.auth.user.info of --command-config.",
+    ),
     certificate: Path | None = typer.Option(
         None, "--tls-certificate", metavar="FILE", help="PEM: pages by HTTPS, with --tls-key."
     ),
@@ -60,6 +67,7 @@ def command(
         read_only=read_only,
         as_configured=as_configured,
         names=tuple(host_name),
+        schema_registry=_url(schema_registry),
         certificate=str(certificate or ""),
         key=str(key or ""),
     )
@@ -75,3 +83,10 @@ def command(
         raise Failure(str(error), USAGE) from error
     except (OSError, ValueError) as error:
         raise Failure(f"the console cannot serve {host}:{port}: {error}", USAGE) from error
+
+
+def _url(text: str) -> str:
+    """The address of a registry, without a slash at its end. Raises `Failure`."""
+    if text and not text.startswith(("http://", "https://")):
+        raise Failure(f"--schema-registry is an http or https address, not {text!r}", USAGE)
+    return text.rstrip("/")

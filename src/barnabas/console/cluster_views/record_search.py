@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from heapq import heappush, heappushpop
 from typing import Any, NamedTuple
 
@@ -30,6 +30,10 @@ JSON_CHARS_MAX = 4 * SHOWN_BYTES_MAX
 """Indentation may make a value so long: nested deeply, a small one would become a thousand times as long."""
 BEGINS = ("latest", "earliest", "offset", "time")
 FORMATS = ("auto", "json", "text", "hex")
+REGISTRY = "registry"
+"""The form of a value that a schema registry describes; it is offered where the console has one."""
+Decode = Callable[[bytes], tuple[str | None, str]]
+"""A value as text, or None and a sentence that says why it has none."""
 _ENCODER = json.JSONEncoder(indent=2, ensure_ascii=False)
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
@@ -65,6 +69,8 @@ class ShownRecord(NamedTuple):
     size: int
     is_cut: bool
     headers: list[tuple[str, str]]
+    problem: str = ""
+    """Why it is not shown as its schema says."""
 
 
 class SearchResult(NamedTuple):
@@ -144,10 +150,10 @@ class Sieve:
         else:
             heappushpop(self._kept, entry)
 
-    def shown(self, form: str) -> list[ShownRecord]:
+    def shown(self, form: str, decode: Decode | None = None) -> list[ShownRecord]:
         """In the order in which they were read, or the newest first."""
         kept = sorted(self._kept, reverse=True) if self._newest else self._kept
-        return [shown_record(partition, record, form) for *_, partition, record in kept]
+        return [shown_record(partition, record, form, decode) for *_, partition, record in kept]
 
 
 def search(
@@ -159,6 +165,7 @@ def search(
     form: str,
     *,
     newest: bool = False,
+    decode: Decode | None = None,
 ) -> SearchResult:
     """The first `count` records from `positions` on that pass the filter, up to `ends`; with `newest` those
     with the latest timestamps of all that pass."""
@@ -168,25 +175,35 @@ def search(
         if sieve.is_spent:
             at = ", ".join(f"{tp.partition}: {offset}" for tp, offset in sorted(left.items())[:6])
             stopped = f"the search stopped before (partition: offset) {at}"
-            return SearchResult(sieve.shown(form), sieve.scanned, stopped)
+            return SearchResult(sieve.shown(form, decode), sieve.scanned, stopped)
         runs = connected.fetch(left, max_bytes=FETCH_BYTES, wait_ms=200)
         for tp, run in runs.items():
             if run.error is not None:
                 raise run.error
             left[tp] = sieve.scan(run, tp.partition, left[tp], ends[tp])
         left = {tp: at for tp, at in left.items() if at < ends[tp]}
-    return SearchResult(sieve.shown(form), sieve.scanned, "")
+    return SearchResult(sieve.shown(form, decode), sieve.scanned, "")
 
 
-def shown_record(partition: int, record: Record, form: str) -> ShownRecord:
-    """A record with its bytes as text in the form that is asked for."""
-    value, kind = _value(record.value, form)
+def shown_record(
+    partition: int, record: Record, form: str, decode: Decode | None = None
+) -> ShownRecord:
+    """A record with its bytes as text in the form that is asked for; in the form ``registry`` as `decode`
+    has it."""
+    problem = ""
+    value, kind = None, ""
+    if form == REGISTRY and decode is not None and record.value is not None:
+        if len(record.value) <= SHOWN_BYTES_MAX:
+            value, problem = decode(bytes(record.value))
+            kind = "registry"
+    if value is None or len(value) > JSON_CHARS_MAX:
+        value, kind = _value(record.value, "auto" if form == REGISTRY else form)
     key = None if record.key is None else text_of(record.key)[:SHOWN_BYTES_MAX]
     size = 0 if record.value is None else len(record.value)
     headers = [(name, text_of(content)[:1_000]) for name, content in record.headers]
     return ShownRecord(
         partition, record.offset, record.timestamp, key, value, kind, size,
-        size > SHOWN_BYTES_MAX, headers,
+        size > SHOWN_BYTES_MAX, headers, problem,
     )  # fmt: skip
 
 

@@ -8,12 +8,14 @@ from typing import Any
 from barnabas.console.cluster_views.record_search import (
     BEGINS,
     FORMATS,
+    REGISTRY,
     RecordFilter,
     SearchResult,
     begins,
     readable,
     search,
 )
+from barnabas.console.cluster_views.registered_values import RegisteredValues
 from barnabas.console.pages.page import Page, PageRequest
 
 COUNT, COUNT_MAX = 50, 500
@@ -24,8 +26,10 @@ def load(asked: PageRequest) -> Mapping[str, Any]:
     begin, at = asked.text("from", "latest"), asked.text("at")
     count = min(asked.number("n", COUNT, 1), COUNT_MAX)
     form = asked.text("as", "auto")
-    if form not in FORMATS:
-        raise ValueError(f"values are shown as {', '.join(FORMATS)}, not {form!r}")
+    registry = _registry(asked)
+    forms = FORMATS if registry is None else (*FORMATS, REGISTRY)
+    if form not in forms:
+        raise ValueError(f"values are shown as {', '.join(forms)}, not {form!r}")
     only = asked.number("partition", -1)
     wanted = RecordFilter(asked.text("key"), asked.text("header"), asked.text("path"))
     connected = asked.connected
@@ -37,13 +41,23 @@ def load(asked: PageRequest) -> Mapping[str, Any]:
         back = count if wanted == RecordFilter() else count * 20
         positions, ends = begins(connected, partitions, begin, at, back)
         newest = begin == "latest"
-        found = search(connected, positions, ends, wanted, count, form, newest=newest)
+        decode = None if registry is None else registry.text_of
+        found = search(
+            connected, positions, ends, wanted, count, form, newest=newest, decode=decode
+        )
     return {
         "topic": name, "records": found.records, "scanned": found.scanned, "stopped": found.stopped,
         "begin": begin, "at": at, "n": count, "form": form, "partition": only, "filter": wanted,
-        "begins": BEGINS, "forms": FORMATS, "indexes": sorted(view.partitions),
+        "begins": BEGINS, "forms": forms, "indexes": sorted(view.partitions),
         "command_words": _command(name, begin, at, only, count),
     }  # fmt: skip
+
+
+def _registry(asked: PageRequest) -> RegisteredValues | None:
+    settings = asked.settings
+    if not settings.schema_registry:
+        return None
+    return RegisteredValues(settings.schema_registry, *settings.registry_user)
 
 
 def _command(topic: str, begin: str, at: str, partition: int, count: int) -> list[str]:
