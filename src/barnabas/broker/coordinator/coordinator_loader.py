@@ -27,7 +27,7 @@ from barnabas.types import Buffer
 from barnabas.wire.errors import ErrorCode, KafkaError
 
 LOAD_RETRY_MS = 500.0
-"""After a log could not be read; doubled with each time, up to `LOAD_RETRY_MS_MAX`."""
+"""The delay after a log could not be read. It doubles each time, up to `LOAD_RETRY_MS_MAX`."""
 LOAD_RETRY_MS_MAX = 16_000.0
 
 
@@ -40,20 +40,20 @@ class _Load(Generic[M]):
         self.shard = shard
         self.offset = shard.log.log_start_offset
         self.pending: Iterator[None] | None = None
-        """Replays the run that was read, one record per step."""
+        """Replays the batches that were read, one record per step."""
         self.is_warm = False
-        """Whether what comes next was brought into memory just now: reading it does not block."""
+        """Whether the next bytes were brought into memory just now, so that reading them does not block."""
         self.attempts = 0
-        """How often it could not be read."""
+        """How often the log could not be read."""
 
     def begin_again(self, machine: M) -> None:
-        """Begin again with a `machine` that has nothing."""
+        """Begin again with an empty `machine`."""
         self.shard.begin_again(machine)
         self.offset = self.shard.log.log_start_offset
 
 
 class CoordinatorLoader(Generic[M]):
-    """The shards of one topic that are being loaded, the first one at work."""
+    """The shards of one topic that are being loaded. The first one is read now."""
 
     __slots__ = (
         "_is_current",
@@ -82,7 +82,7 @@ class CoordinatorLoader(Generic[M]):
         self._on_loaded = on_loaded
         self._loads: deque[_Load[M]] = deque()
         self._running = False
-        """A slice is to come."""
+        """Whether the next slice is scheduled."""
 
     def add(self, shard: CoordinatorShard[M]) -> None:
         """Load `shard` after those that were added before."""
@@ -115,7 +115,7 @@ class CoordinatorLoader(Generic[M]):
         self._schedule()
 
     def _step(self, load: _Load[M], until_ms: float) -> None:
-        """One read, or a slice of what was read."""
+        """Read once, or replay a slice of what was read."""
         if load.pending is not None:
             clock, most = self._ports.clock, self._ports.bounds.replicas.records_per_look
             for count, _ in enumerate(load.pending, 1):
@@ -140,7 +140,7 @@ class CoordinatorLoader(Generic[M]):
             load.pending = _replay(load, run)
 
     def _end(self, load: _Load[M]) -> None:
-        """All of the log was replayed."""
+        """The whole log was replayed."""
         self._loads.popleft()
         self._on_loaded(load.shard)
 
@@ -151,7 +151,7 @@ class CoordinatorLoader(Generic[M]):
         self._schedule()
 
     def _on_error(self, load: _Load[M], error: Exception) -> None:
-        """It is tried again later."""
+        """The log could not be read; it is read again later."""
         if self._loads and self._loads[0] is load:
             self._loads.popleft()
         load.pending = None
@@ -196,7 +196,7 @@ def _replay(load: _Load[M], run: Buffer) -> Iterator[None]:
 
 
 def _replay_control(shard: CoordinatorShard[M], producer_id: int, record: Record) -> None:
-    """The end of a transaction; other control records say nothing to a coordinator."""
+    """The end of a transaction. Other control records mean nothing to a coordinator."""
     kind = CONTROL_KEY.unpack_from(record.key or b"")[1]
     if kind in (ControlType.COMMIT, ControlType.ABORT):
         shard.machine.replay_marker(record.offset, producer_id, kind == ControlType.COMMIT)

@@ -31,7 +31,7 @@ from barnabas.wire.request import Parked
 from barnabas.wire.schema import Message
 
 RECORD_OVERHEAD_BYTES = 31
-"""More than lengths, deltas and attributes of one record without headers can take."""
+"""The bytes that lengths, deltas and attributes of one record without headers take at most."""
 
 
 class Marker(NamedTuple):
@@ -59,23 +59,24 @@ class CoordinatorMachine(Protocol):
     :class:`AnyOutcome` or raise ``KafkaError``."""
 
     def encode(self, record: Any, /) -> tuple[bytes, bytes | None]:
-        """Key and value as they stand in the log; a value of None is a tombstone."""
+        """Key and value as they are in the log; a value of None is a tombstone."""
 
     def decode(self, key: bytes | None, value: bytes | None, /) -> Any | None:
         """Inverse of `encode`; None for a kind of record that is to be skipped. Raises ``ValueError``
         where the bytes are damaged."""
 
     def expect(self, next_offset: int, /) -> None:
-        """The next record that is decided will stand at `next_offset`; said before every operation."""
+        """The next record that is decided will have the offset `next_offset`. This is called before every
+        operation."""
 
     def replay(self, offset: int, producer_id: int, record: Any, /) -> None:
-        """Take the record at `offset` over; from `committed` on it can be undone."""
+        """Apply the record at `offset`. Records from `committed` on can be undone."""
 
     def replay_marker(self, offset: int, producer_id: int, committed: bool, /) -> None:
-        """A transaction of `producer_id` ended here."""
+        """A transaction of `producer_id` ended in this partition."""
 
     def commit_to(self, offset: int, /) -> None:
-        """Records before `offset` stay; queries see them from now on."""
+        """Records before `offset` are committed; queries see them from now on."""
 
     def revert_to(self, offset: int, /) -> None:
         """Undo the records from `offset` on."""
@@ -84,13 +85,13 @@ class CoordinatorMachine(Protocol):
         """All records were replayed: begin to coordinate."""
 
     def on_unloaded(self) -> Sequence[tuple[Parked, Message]]:
-        """Another broker coordinates from now on: what to tell those who wait."""
+        """Another broker coordinates from now on. Returns the replies to the requests that wait."""
 
     def deadline_ms(self) -> float:
-        """When `take_due` is to be called at the latest; infinite where nothing is pending."""
+        """The latest time at which `take_due` is called; infinite if nothing is pending."""
 
     def take_due(self, at: Any, /) -> AnyOutcome | None:
-        """One operation that is due, decided; None where none is."""
+        """The outcome of one operation that is due; None if none is."""
 
 
 class CoordinatorLog(Protocol):
@@ -99,7 +100,7 @@ class CoordinatorLog(Protocol):
 
     @property
     def log_dir(self) -> str:
-        """The log directory that it is in."""
+        """The log directory that has the log."""
 
     @property
     def log_start_offset(self) -> int: ...
@@ -130,7 +131,7 @@ class CoordinatorLog(Protocol):
 
 
 Done: TypeAlias = Callable[[Message | KafkaError | None], None]
-"""Called with the reply of an operation (None where its outcome has none), or why there is none."""
+"""A callback for the reply of an operation (None if its outcome has none), or for the error."""
 M = TypeVar("M", bound=CoordinatorMachine)
 
 _ANSWERS = {
@@ -205,7 +206,7 @@ class CoordinatorShard(Generic[M]):
         codec: int,
         perform: Callable[[CoordinatorShard[M], Any], None],
     ) -> None:
-        """`perform` sees to an effect of the machine."""
+        """`perform` carries out an effect of the machine."""
         self.partition = partition
         self.perform = perform
         self.codec = codec
@@ -213,26 +214,29 @@ class CoordinatorShard(Generic[M]):
         self.leader_epoch = leader_epoch
         self.machine = machine
         self.loaded = False
-        """Everything in the log was replayed."""
+        """Whether everything in the log was replayed."""
         self.active = False
-        """All of that is committed too; operations are accepted and queries answered. Before, operations
-        would decide on what may still be lost, and queries miss what was acknowledged."""
+        """Whether all of that is committed too, so that operations are accepted and queries answered.
+        Before, an operation could rest on records that are still lost, and a query could miss what was
+        acknowledged."""
         self.failed = False
-        """The log could not be read; there is no coordinator until it can be, or another leader is
-        elected."""
+        """Whether the log could not be read. There is no coordinator until it can be read, or another
+        leader is elected."""
         self.committed = log.high_watermark
         self.written = self.next_offset = log.log_start_offset
         self.latecomers = Latecomers(write_timeout_ms)
-        """Who waits until it is active."""
+        """The callers that wait until the coordinator is active."""
         self._write_timeout_ms = write_timeout_ms
         self._batch: list[tuple[bytes, bytes | None]] = []
         self._batch_bytes = 0
         self._batch_events: list[_Event] = []
         self._waiting: deque[_Event] = deque()
         self._appending = False
-        """An append runs. What it commits at once is handled after it: a callback may decide something."""
+        """Whether an append runs. What it commits at once is handled after it, since a callback may decide
+        something."""
         self._made_room = False
-        """A batch was written within a decision; the operations that it commits are answered afterwards."""
+        """Whether a batch was written within a decision. The operations that it commits are answered
+        afterwards."""
 
     def __repr__(self) -> str:
         return (
@@ -243,7 +247,7 @@ class CoordinatorShard(Generic[M]):
 
     @property
     def state(self) -> str:
-        """loading, catching up, active or failed."""
+        """The shard's state by name: loading, catching up, active or failed."""
         if self.failed:
             return "failed"
         if self.active:
@@ -272,7 +276,8 @@ class CoordinatorShard(Generic[M]):
     def decide(
         self, operation: Callable[[M, Instant], AnyOutcome], done: Done | None, at: Instant
     ) -> None:
-        """Run an operation on the newest state and perform what it decides. Raises what it raises."""
+        """Run an operation on the newest state and perform what it decides. Raises what the operation
+        raises."""
         self.machine.expect(self.next_offset)
         self.apply_outcome(operation(self.machine, at), done, at)
 
@@ -319,8 +324,8 @@ class CoordinatorShard(Generic[M]):
         self.advance(self.log.high_watermark, at)
 
     def flush(self, at: Instant) -> KafkaError | None:
-        """Append what was decided since the last time, as one batch. The error where the log refused
-        it: it is undone then, and those who waited for it know."""
+        """Append what was decided since the last call, as one batch. If the log refuses it, the decisions
+        are undone, their callers get the error, and it is returned."""
         error = self._write(at)
         if error is None:
             self.advance(self.log.high_watermark, at)
@@ -386,7 +391,7 @@ class CoordinatorShard(Generic[M]):
             )
 
     def advance(self, high_watermark: int, at: Instant) -> None:
-        """Records before `high_watermark` are committed."""
+        """The records before `high_watermark` are committed."""
         if self._appending:
             return
         if high_watermark > self.committed:
@@ -411,7 +416,7 @@ class CoordinatorShard(Generic[M]):
             yield partial(self._complete_event, waiting.popleft(), None, at)
 
     def begin_again(self, machine: M) -> None:
-        """Loading failed: all is replayed once more, into an empty `machine`."""
+        """Loading failed: replay the log once more, into an empty `machine`."""
         self.machine, self.failed = machine, False
         machine.commit_to(self.committed)
 
@@ -422,7 +427,7 @@ class CoordinatorShard(Generic[M]):
         self.advance(self.log.high_watermark, at)
 
     def on_deadline(self, at: Instant) -> None:
-        """Give up what waited too long, and do what the machine has to do by now."""
+        """Answer the operations that waited too long, and run the machine's operations that are due."""
         call_all(self._take_late(at))
         self.latecomers.refuse_late(at.now_ms)
         while self.active:
@@ -441,7 +446,7 @@ class CoordinatorShard(Generic[M]):
             yield partial(self._complete_event, waiting.popleft(), late, at)
 
     def resign(self, at: Instant) -> None:
-        """Another broker leads the partition: tell all who wait."""
+        """Another broker leads the partition: answer all that wait."""
         self.active = self.loaded = False
         lost = KafkaError(ErrorCode.NOT_COORDINATOR, "this broker coordinates no longer")
         events = [*self._waiting, *self._batch_events]
@@ -464,7 +469,7 @@ class CoordinatorShard(Generic[M]):
     def _write_transactional(
         self, producer: TransactionalWriter, outcome: AnyOutcome, at: Instant
     ) -> None:
-        """A batch of its own, appended at once: others' records do not wait for the marker."""
+        """Append the marker at once, as a batch of its own: the records of others do not wait for it."""
         if self._batch:
             self._make_room(at)
         records = self._encoded(outcome)
@@ -510,7 +515,7 @@ class CoordinatorShard(Generic[M]):
             self._make_room(at)
 
     def _make_room(self, at: Instant) -> None:
-        """Drop what was decided after records that are lost: it is lost with them."""
+        """Drop what was decided after records that are lost, since it is lost with them."""
         error = self._write(at)
         if error is not None:
             raise error

@@ -58,7 +58,7 @@ __all__ = [
 
 AFTER_FAULT_MS = 1_000.0
 KEYS_KNOWN = 500
-"""Keys whose partition need not be worked out again: those that ask all the time."""
+"""The number of keys whose partition is remembered, since clients ask for the same keys again and again."""
 T = TypeVar("T")
 Operation: TypeAlias = Callable[[M, Instant], AnyOutcome]
 
@@ -129,7 +129,7 @@ class Coordinators(Generic[M]):
 
     @property
     def shards(self) -> Mapping[int, CoordinatorShard[M]]:
-        """The shards by partition, to look at."""
+        """The shards by partition, for reading only."""
         return self._shards
 
     def partition_for(self, key: str) -> int:
@@ -143,7 +143,7 @@ class Coordinators(Generic[M]):
         self.write_in(self.partition_for(key), operation, done)
 
     def write_in(self, partition: int, operation: Operation[M], done: Done | None = None) -> None:
-        """Write as `write` does, in one partition."""
+        """Write as `write` does, in a given partition."""
         try:
             shard = self._active(partition)
             try:
@@ -167,7 +167,7 @@ class Coordinators(Generic[M]):
             done(answer_of(error))
 
     def write_all(self, operation: Operation[M]) -> None:
-        """Decide something in every shard that is active (a topic was deleted, ...)."""
+        """Decide something in every active shard, for example after a topic was deleted."""
         active = [partition for partition in sorted(self._shards) if self._shards[partition].active]
         call_all(partial(self.write_in, partition, operation) for partition in active)
 
@@ -236,7 +236,7 @@ class Coordinators(Generic[M]):
         self.loader.add(shard)
 
     def on_resigned(self, partition: int) -> None:
-        """This broker leads `partition` no longer, or the partition is gone."""
+        """This broker does not lead `partition` any more, or the partition is gone."""
         if partition in self._shards:
             self._unload(partition)
 
@@ -250,14 +250,14 @@ class Coordinators(Generic[M]):
                 self._after(shard)
 
     def perform(self, shard: CoordinatorShard[M], effect: Any) -> None:
-        """See to an effect of a shard's machine. Where a machine has effects, a subclass knows them."""
+        """Carry out an effect of a shard's machine. Subclasses whose machines have effects override it."""
         raise NotImplementedError(f"{self!r} does not know the effect {effect!r}")
 
     def on_unloaded(self, partition: int) -> None:
-        """The shard of `partition` ended here. For subclasses."""
+        """The shard of `partition` ended here. Subclasses override it."""
 
     def close(self) -> None:
-        """The node stops: tell all who wait."""
+        """The node stops: answer all that wait."""
         if self._wakeup is not None:
             self._wakeup.cancel()
         call_all(partial(self._unload, partition) for partition in sorted(self._shards))
@@ -286,7 +286,7 @@ class Coordinators(Generic[M]):
         return shard
 
     def _after(self, shard: CoordinatorShard[M], earliest_ms: float = 0.0) -> None:
-        """See to it that what was decided is appended and what is due is done, not before `earliest_ms`."""
+        """Arrange that decisions are appended and due operations run, not before `earliest_ms`."""
         if shard.unflushed and not self._flush_due:
             self._flush_due = True
             self._ports.wakeups.call_soon(self._flush)

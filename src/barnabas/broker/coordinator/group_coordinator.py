@@ -31,7 +31,7 @@ from barnabas.wire.schema import Message
 
 
 class ClusterSource(Protocol):
-    """The broker, as consumer groups need it."""
+    """The part of the broker that consumer groups need."""
 
     @property
     def image(self) -> MetadataImage: ...
@@ -71,16 +71,16 @@ class GroupCoordinators(Coordinators[GroupMachine]):
         )
 
     def observe(self, observer: GroupObserver) -> None:
-        """From now on `observer` learns of what the machines of all shards decide by themselves."""
+        """Call `observer` from now on with what the machines of all shards decide by themselves."""
         self._observers.append(observer)
 
     @property
     def serves_consumer_groups(self) -> bool:
-        """Whether the consumer protocol is on offer (KIP-848)."""
+        """Whether clients may use the consumer protocol (KIP-848)."""
         return "consumer" in self.settings.protocols and self.cluster.serves_consumer_groups
 
     def on_metadata(self, image: MetadataImage, changes: ImageChanges) -> None:
-        """Consumer groups look at the topics that changed with their next heartbeat."""
+        """Topics changed: consumer groups look at their metadata with the next heartbeat."""
         if changes.everything:
             self.cluster.changed_entirely()
             names = None
@@ -98,8 +98,8 @@ class GroupCoordinators(Coordinators[GroupMachine]):
             shard.machine.table.on_topics_changed(names)
 
     def on_topics_deleted(self, deleted: Mapping[Uuid, str]) -> None:
-        """Topics (name by id) are gone from the cluster: so are the offsets committed for them. Their names
-        may be others' by now."""
+        """The topics (name by id) were deleted from the cluster, so their committed offsets are deleted
+        too. Other topics may have their names by now."""
 
         def delete(machine: GroupMachine, at: Instant) -> GroupOutcome:
             return machine.delete_topics(deleted)
@@ -108,7 +108,7 @@ class GroupCoordinators(Coordinators[GroupMachine]):
 
 
 class GroupRole(Protocol):
-    """The broker, as the handlers of the group APIs see it."""
+    """The part of the broker that handlers of the group APIs need."""
 
     @property
     def groups(self) -> GroupCoordinators: ...
@@ -119,7 +119,7 @@ class GroupRole(Protocol):
 
 
 def caller_of(ctx: RequestContext, role: GroupRole) -> Caller:
-    """Who asks, as a group remembers its members, and which topics it may know of."""
+    """The caller as a group remembers its members, with the topics that it may know of."""
     authorizer = role.authorizer
     may_describe = None
     if authorizer is not None:
@@ -128,14 +128,15 @@ def caller_of(ctx: RequestContext, role: GroupRole) -> Caller:
 
 
 def _may_describe(authorizer: Authorizer, ctx: RequestContext, topic: str) -> bool:
-    """A topic that a regular expression matches by chance is no attempt to see it: no denial is logged."""
+    """Whether the caller may describe the topic. A denial is not logged, since a topic that a regular
+    expression matches by chance is no attempt to see it."""
     return authorizer.may(
         ctx, acls.Operation.DESCRIBE, acls.AclResourceType.TOPIC, topic, audited=False
     )
 
 
 def check_group_id(group_id: str) -> ErrorCode:
-    """A group with members has a name; INVALID_GROUP_ID where not."""
+    """INVALID_GROUP_ID for an empty name, which no group with members may have; else NONE."""
     return ErrorCode.NONE if group_id else ErrorCode.INVALID_GROUP_ID
 
 
@@ -146,8 +147,8 @@ def write_group(
     refused: Callable[[KafkaError], Message],
     adapt: Callable[[Message], Message] | None = None,
 ) -> Parked:
-    """Decide something about a group; the answer comes when it is committed. `refused` makes the
-    answer that carries an error, `adapt` changes one that does not."""
+    """Decide something about a group. The answer is sent when it is committed. `refused` makes the answer
+    that carries an error; `adapt` changes one that does not."""
     parked = Parked()
 
     def done(result: Message | KafkaError | None) -> None:

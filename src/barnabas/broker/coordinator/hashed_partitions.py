@@ -59,7 +59,7 @@ class HashedPartitions:
         self._may_be_half_created = may_be_half_created
         self._kept: dict[Uuid, int] = {}
         self._said: dict[Uuid, int] = {}
-        """How many partitions a topic had when it was last said that it has grown."""
+        """The number of partitions of a topic when its growth was last logged."""
 
     def __repr__(self) -> str:
         return f"HashedPartitions({', '.join(f'{n}: {self.of(n)}' for n in self._configured)})"
@@ -76,7 +76,7 @@ class HashedPartitions:
         return partition_of(key, self.of(name))
 
     def load(self) -> None:
-        """Read what an earlier process kept. Blocks."""
+        """Read what an earlier process wrote. Blocks."""
         for directory in self._logs.directories:
             path = f"{directory.path}/{COORDINATOR_PARTITIONS}"
             if not directory.is_online:
@@ -123,7 +123,7 @@ class HashedPartitions:
         return self._may_be_half_created and len(topic) == self._configured[topic.name]
 
     def _write(self) -> None:
-        """Write what topics of now have, in every log directory, off this thread."""
+        """Write the numbers of the present topics in every log directory, outside of this thread."""
         known = self._image.topics_by_name
         present = [topic for name in self._configured if (topic := known.get(name)) is not None]
         rows = {

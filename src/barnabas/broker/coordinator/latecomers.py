@@ -20,12 +20,13 @@ Then = Callable[[KafkaError | None], None]
 
 
 class Latecomers:
-    """Those who wait for one coordinator, in the order in which they came, and so of their deadlines."""
+    """The requests that wait for one coordinator, in the order in which they came, which is that of their
+    deadlines."""
 
     __slots__ = ("_patience_ms", "_waiting")
 
     def __init__(self, patience_ms: int) -> None:
-        """`patience_ms` is how long each waits at most."""
+        """`patience_ms` is the longest time that a request waits."""
         self._patience_ms = patience_ms
         self._waiting: deque[tuple[float, Then]] = deque()
 
@@ -36,11 +37,11 @@ class Latecomers:
         return len(self._waiting)
 
     def add(self, then: Then, now_ms: float) -> None:
-        """Have `then` called once."""
+        """Call `then` once, when the wait is over."""
         self._waiting.append((now_ms + self._patience_ms, then))
 
     def deadline_ms(self) -> float:
-        """When the first one is late; infinite where none waits."""
+        """The deadline of the first request; infinite if none waits."""
         return self._waiting[0][0] if self._waiting else inf
 
     def admit(self) -> None:
@@ -52,7 +53,7 @@ class Latecomers:
         call_all(self._taken(error))
 
     def refuse_late(self, now_ms: float) -> None:
-        """Refuse those whose time is over; they ask again."""
+        """Refuse the requests whose deadline has passed; their clients ask again."""
         text = "the coordinator has records that are not committed yet"
         late = KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, text)
         call_all(self._taken(late, now_ms))

@@ -38,7 +38,7 @@ OnId = Callable[[int | KafkaError], None]
 
 
 class _Wait:
-    """An operation that is decided again when the transaction before is complete, or after a while."""
+    """An operation that is decided again when the earlier transaction is complete, or after a while."""
 
     __slots__ = ("_again", "late")
 
@@ -53,13 +53,13 @@ class _Wait:
 
 
 class MarkerSender(Protocol):
-    """Who writes the markers of transactions whose end is committed."""
+    """Writes the markers of transactions whose end is committed."""
 
     def add(self, partition: int, coordinator_epoch: int, markers: SendMarkers) -> None:
-        """Write them, for the shard of `partition`."""
+        """Write the markers for the shard of `partition`."""
 
     def cancel(self, partition: int) -> None:
-        """The shard ended: another broker sees to its markers."""
+        """The shard ended: another broker writes its markers."""
 
 
 class TransactionCoordinators(Coordinators[TransactionMachine]):
@@ -99,7 +99,7 @@ class TransactionCoordinators(Coordinators[TransactionMachine]):
         operation: Callable[[TransactionMachine, int | None, Instant], TransactionOutcome],
         done: Done,
     ) -> None:
-        """Write as `write` does, an operation that may need a fresh producer id."""
+        """Write as `write` does, for an operation that may need a new producer id."""
 
         def decided(result: Message | KafkaError | None) -> None:
             if isinstance(result, NeedsProducerId):
@@ -120,8 +120,8 @@ class TransactionCoordinators(Coordinators[TransactionMachine]):
     def write_behind_end(
         self, transactional_id: str, operation: Operation[TransactionMachine], done: Done
     ) -> None:
-        """Write the beginning of a transaction as `write` does: where the one before is still being
-        ended, that is waited for a while, since most often it is a matter of milliseconds."""
+        """Write the beginning of a transaction as `write` does. If the producer's earlier transaction is
+        still being ended, wait for that for a while: most often it takes milliseconds."""
         ports = self._ports
 
         def decided(result: Message | KafkaError | None) -> None:
@@ -149,7 +149,7 @@ class TransactionCoordinators(Coordinators[TransactionMachine]):
             wait.end()
 
     def perform(self, shard: CoordinatorShard[TransactionMachine], effect: Any) -> None:
-        """See to an effect of a shard's machine."""
+        """Carry out an effect of a shard's machine."""
         if isinstance(effect, SendMarkers):
             self.markers.add(shard.partition, shard.leader_epoch, effect)
         elif isinstance(effect, Completed):

@@ -34,9 +34,9 @@ from barnabas.wire.messages.alter_partition_response import PartitionData as Par
 
 ALTER_PARTITION_RETRY_MS = 50.0
 TOLD_MAX = 100_000
-"""Refusals that are remembered so that each is logged once."""
+"""The number of refusals that are remembered, so that each is logged once."""
 REFUSED_RETRY_MS = 1000.0
-"""A replica that the controller did not want in the ISR is offered again after this."""
+"""The delay before a replica is proposed again that the controller did not admit to the ISR."""
 TAKE_BACK = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
 WAIT_FOR_METADATA = frozenset(
     {
@@ -76,12 +76,12 @@ class AlterPartitionSender:
         self._scheduled = False
         self._refused: dict[Partition, None] = {}
         self._told: dict[tuple[Uuid, int, ErrorCode], int] = {}
-        """Refusals that the log has, with the leader epoch of each."""
+        """The refusals that were logged, with the leader epoch of each."""
         self.shrinks = 0
         self.expands = 0
 
     def submit(self, partition: Partition, proposal: IsrProposal) -> None:
-        """Ask for `proposal`; a former one of the same partition is obsolete."""
+        """Send `proposal` to the controller. It replaces an earlier one of the same partition."""
         self._pending[partition.topic_id, partition.index] = _Pending(partition, proposal)
         self._schedule()
 
@@ -193,8 +193,8 @@ class AlterPartitionSender:
             self._again({(partition.topic_id, partition.index): pending})
 
     def _tell_refused(self, pending: _Pending, code: ErrorCode) -> None:
-        """Once for each partition, cause and leader epoch: a leader that was deposed is refused each time
-        that it asks until it hears of that."""
+        """Log a refusal once for each partition, cause and leader epoch: a deposed leader is refused each
+        time that it asks until it learns that."""
         partition, proposal = pending
         cause = (partition.topic_id, partition.index, code)
         if self._told.get(cause) == partition.leader_epoch:
@@ -211,7 +211,7 @@ class AlterPartitionSender:
         )
 
     def _offer_again(self, partition: Partition) -> None:
-        """Later: an idle follower's fetches would not bring it up by themselves."""
+        """Propose again later: the fetches of an idle follower would not lead to it by themselves."""
         if not self._refused:
             at = self._ports.clock.now_ms() + REFUSED_RETRY_MS
             self._ports.wakeups.call_at(at, self._on_offer_again)

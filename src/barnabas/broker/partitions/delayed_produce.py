@@ -49,7 +49,7 @@ class DelayedProduce:
     ) -> None:
         """`finish` gets a response with an error before it goes out (to name new leaders)."""
         self.failed = False
-        """Whether some of it was refused or lost."""
+        """Whether a part of it was refused or lost."""
         self._response = response
         self._deadlines = deadlines
         self._finish = finish

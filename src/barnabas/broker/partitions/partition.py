@@ -43,7 +43,7 @@ class PartitionHost(ReplicaHost, Protocol):
     lag_ms_max: float
     marks_moved: bool
     propagates_high_watermarks: bool
-    """Consumers read from followers, so a high watermark is news for these."""
+    """Whether consumers read from followers, so that they need each new high watermark at once."""
 
     def now_ms(self) -> float: ...
     def wall_ms(self) -> int: ...
@@ -75,7 +75,7 @@ class Partition(Replica):
         super().__init__(host, topic, topic_id, index, log)
         self._host = host
         self.leader: LeaderState | None = None
-        """Not None where this replica leads."""
+        """The leader's state; None if this replica does not lead."""
         self.min_isr = 1
         """``min.insync.replicas`` of the topic."""
         self.append_watchers: dict[SessionPartition[Partition], None] = {}
@@ -84,7 +84,7 @@ class Partition(Replica):
         """Consumers' sessions: notified when there is more to read."""
         self._waiting = OffsetWaiters(host.on_fault)
         self._flush_waiters: OffsetWaiters | None = None
-        """Produce requests with acks=1 that wait for a sync; made for the first one."""
+        """The produce requests with acks=1 that wait for a sync, made for the first one."""
         self._high_watermark_listeners: list[OnHighWatermark] = []
         self.low_watermark_waiters = LowWatermarkWaiters(host.on_fault)
         """Checks of DeleteRecords, made whenever the low watermark or the leadership moves."""
@@ -94,7 +94,7 @@ class Partition(Replica):
         return self.leader is not None
 
     def become_leader(self, state: PartitionState) -> bool:
-        """The metadata say that this replica leads. Whether this is a new leadership."""
+        """This replica leads, by the metadata. Returns whether that is a new leadership."""
         log = self.log
         if log is None:
             self.update_state(state)
@@ -126,8 +126,8 @@ class Partition(Replica):
         return True
 
     def become_follower(self, state: PartitionState) -> bool:
-        """The metadata say that another replica leads, or none. Returns whether the leader or its
-        epoch is new."""
+        """Another replica leads, or none, by the metadata. Returns whether the leader or its epoch is
+        new."""
         moved = state.leader_epoch != self.leader_epoch or state.leader != self.leader_id
         self.update_state(state)
         if self.leader is not None:
@@ -138,14 +138,14 @@ class Partition(Replica):
         return moved
 
     def go_offline(self) -> None:
-        """Its directory failed: it answers KAFKA_STORAGE_ERROR from now on."""
+        """The log directory failed: the partition answers KAFKA_STORAGE_ERROR from now on."""
         self.log = None
         self.leader = None
         self._end_leadership(ErrorCode.KAFKA_STORAGE_ERROR)
         self._rebind_watchers()
 
     def delete(self) -> None:
-        """The topic is gone, or this replica was taken away. The log is the caller's to delete."""
+        """The topic or this replica was removed. The caller deletes the log."""
         self.leader = None
         self._end_leadership(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         for watcher in (*self.append_watchers, *self.high_watermark_watchers):
@@ -161,7 +161,7 @@ class Partition(Replica):
         self.low_watermark_waiters.check_and_complete()
 
     def _rebind_watchers(self) -> None:
-        """The role changed: sessions find the new leader's view of them, and have to be answered."""
+        """The role changed: sessions read from the new role, and their requests have to be answered."""
         followers = {} if self.leader is None else self.leader.followers
         for watcher in self.append_watchers:
             watcher.follower = followers.get(watcher.session.follower_id)
@@ -170,7 +170,7 @@ class Partition(Replica):
             self._notify_session(watcher)
 
     def leave_readers_by_name(self) -> None:
-        """Another topic has its name by now: readers by name mean that one."""
+        """Another topic has its name by now, which readers by name mean."""
         for watchers in (self.append_watchers, self.high_watermark_watchers):
             for watcher in [watcher for watcher in watchers if not watcher.session.uses_ids]:
                 del watchers[watcher]
@@ -259,7 +259,7 @@ class Partition(Replica):
         return info.last_offset + 1
 
     def advance_high_watermark(self) -> bool:
-        """Move it to where the maximal ISR is; whether it moved."""
+        """Move the high watermark to the end of the maximal ISR. Returns whether it moved."""
         leader, log = self.leader, self.log
         if leader is None or log is None:
             return False
@@ -331,7 +331,7 @@ class Partition(Replica):
         self.advance_high_watermark()
 
     def on_high_watermark(self, callback: OnHighWatermark) -> Callable[[], None]:
-        """Have `callback` called with each new high watermark. Returns what ends that."""
+        """Call `callback` with each new high watermark. Returns a function that ends that."""
         self._high_watermark_listeners = [*self._high_watermark_listeners, callback]
 
         def end() -> None:
@@ -344,7 +344,7 @@ class Partition(Replica):
     # -- followers -------------------------------------------------------------------------------
 
     def follow_watermarks(self, high_watermark: int, log_start: int) -> None:
-        """The leader's marks, as a follower learns them with each fetch."""
+        """The leader's watermarks, as a follower learns them with each fetch."""
         log = self.log
         if log is None:
             raise self.offline()
@@ -359,7 +359,7 @@ class Partition(Replica):
     def on_follower_fetch(
         self, follower: FollowerProgress, watcher: SessionPartition[Partition], broker_epoch: int
     ) -> None:
-        """A checked fetch of a follower: it has everything before `watcher.fetch_offset`."""
+        """A valid fetch of a follower, which has everything before `watcher.fetch_offset`."""
         leader, log, host = self.leader, self.log, self._host
         if leader is None or log is None:
             return
@@ -383,7 +383,7 @@ class Partition(Replica):
             self.low_watermark_waiters.check_and_complete()
 
     def maybe_shrink_isr(self) -> bool:
-        """Ask to drop the members that lag; whether something was asked."""
+        """Propose to remove the replicas that lag. Returns whether something was proposed."""
         leader, log, host = self.leader, self.log, self._host
         if leader is None or log is None or len(leader.isr) == 1:
             return False
@@ -401,15 +401,16 @@ class Partition(Replica):
         return proposal is not None
 
     def on_isr_changed(self) -> None:
-        """The ISR, or who may be in it, changed: the watermarks may move, and others may want to join
-        who were caught up all the time."""
+        """The ISR changed, or the set of replicas that may be in it. The watermarks may move, and followers
+        that had caught up before may join."""
         self.advance_high_watermark()
         self.low_watermark_waiters.check_and_complete()
         self.maybe_expand_isr()
 
     def maybe_expand_isr(self) -> None:
-        """Ask to take in a follower that has caught up. Its fetches alone do not bring this about:
-        they name only what moved, and it may have become eligible (unfenced) since its last one."""
+        """Propose to add a follower that has caught up. Its fetches alone do not lead to that: they name
+        only partitions that moved, and the follower may have become eligible (unfenced) since its last
+        fetch."""
         leader, log = self.leader, self.log
         if leader is None or log is None or leader.isr_state.in_flight:
             return
@@ -427,7 +428,7 @@ class Partition(Replica):
     # -- reading ---------------------------------------------------------------------------------
 
     def readable_log(self, epoch: int, *, leader_only: bool) -> PartitionLog:
-        """The log for a reader who believes in `epoch`. Raises KafkaError: fenced or unknown epoch,
+        """The log for a reader that knows `epoch`. Raises KafkaError: fenced or unknown epoch,
         NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR."""
         log = self.log
         if log is None:
@@ -439,8 +440,8 @@ class Partition(Replica):
         return log
 
     def delete_records(self, offset: int) -> int:
-        """Records below `offset` are gone (-1: below the high watermark). Returns that offset.
-        Raises as `append`, and OFFSET_OUT_OF_RANGE, POLICY_VIOLATION."""
+        """Delete the records below `offset` (-1: below the high watermark). Returns that offset. Raises as
+        `append`, and OFFSET_OUT_OF_RANGE, POLICY_VIOLATION."""
         log = self.log
         if self.leader is None or log is None:
             raise self.not_leader()
@@ -466,7 +467,7 @@ class Partition(Replica):
 
     @property
     def low_watermark(self) -> int:
-        """Below it no live replica has records; -1 where this replica does not lead."""
+        """The offset below which no live replica has records; -1 if this replica does not lead."""
         leader, log = self.leader, self.log
         if leader is None or log is None:
             return -1

@@ -65,9 +65,10 @@ class Replica:
         self.partition_epoch = -1
         self.replicas: tuple[int, ...] = ()
         self._gap = (-1, -1)
-        """Offsets that were missing in what a leader sent. No CRC covers them: it may have misread one."""
+        """Offsets that were missing in the leader's records. No CRC covers them, so the leader may have
+        misread one."""
         self._takes_gaps = False
-        """The same were missing twice: the topic was compacted once."""
+        """Whether the same offsets were missing twice, as after a compaction."""
 
     @property
     def is_online(self) -> bool:
@@ -82,7 +83,7 @@ class Replica:
         return -1 if self.log is None else self.log.flushed_end_offset
 
     def update_state(self, state: PartitionState) -> None:
-        """Take the state that the metadata have."""
+        """Take over the state in the metadata."""
         self.leader_id = state.leader
         self.leader_epoch = state.leader_epoch
         self.partition_epoch = state.partition_epoch
@@ -104,8 +105,8 @@ class Replica:
     # -- readers ---------------------------------------------------------------------------------
 
     def check_leader_epoch(self, epoch: int) -> None:
-        """Check the leader epoch that a client believes. Raises FENCED_LEADER_EPOCH or
-        UNKNOWN_LEADER_EPOCH; -1 is no belief."""
+        """Check the leader epoch that a client knows; -1 is none. Raises FENCED_LEADER_EPOCH or
+        UNKNOWN_LEADER_EPOCH."""
         if epoch < 0 or epoch == self.leader_epoch:
             return
         if epoch < self.leader_epoch:
@@ -119,8 +120,8 @@ class Replica:
         )
 
     def diverging_epoch(self, last_fetched_epoch: int, fetch_offset: int) -> tuple[int, int] | None:
-        """(epoch, end offset) where this log parts from the reader's, or None where it does not.
-        Raises OFFSET_OUT_OF_RANGE where that cannot be said."""
+        """(epoch, end offset) where this log diverges from the reader's, or None if it does not. Raises
+        OFFSET_OUT_OF_RANGE if that is unknown."""
         if last_fetched_epoch < 0:
             return None
         log = self.log
@@ -134,13 +135,13 @@ class Replica:
         return None
 
     def check_offset(self, offset: int) -> None:
-        """Raises OFFSET_OUT_OF_RANGE where the log has no such offset and does not end there."""
+        """Raises OFFSET_OUT_OF_RANGE if `offset` is neither in the log nor its end."""
         log = self.online_log()
         if not log.log_start_offset <= offset <= log.log_end_offset:
             raise OffsetOutOfRange(offset, log.log_start_offset, log.log_end_offset)
 
     def on_disk_error(self, error: OSError) -> KafkaError:
-        """The disk failed: the log's directory goes offline. What to tell the client."""
+        """The disk failed, so the log's directory goes offline. Returns the error for the client."""
         self._disk.on_log_failed(self.name, error)
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
 
@@ -155,7 +156,7 @@ class Replica:
     def read(
         self, offset: int, max_bytes: int, up_to: int | None, *, at_least_one: bool, block: bool
     ) -> ReadResult | None:
-        """From the log; None where it would block and must not. Raises KafkaError."""
+        """Read from the log; None if it would block and must not. Raises KafkaError."""
         log = self.log
         if log is None:
             raise self.offline()
@@ -165,7 +166,8 @@ class Replica:
             raise self._error_of(error) from error
 
     def aborted_transactions(self, start: int, end: int) -> list[tuple[int, int]]:
-        """(producer id, first offset) of those that touch [start, end). Raises KafkaError."""
+        """The aborted transactions that touch [start, end), each as (producer id, first offset). Raises
+        KafkaError."""
         log = self.online_log()
         return self._on_disk(lambda: log.read_transactions(start, end))
 
@@ -189,7 +191,7 @@ class Replica:
                 self._disk.after_append(log, before)
 
     def truncate(self, offset: int) -> None:
-        """Drop what the leader does not have. Raises KAFKA_STORAGE_ERROR."""
+        """Remove the records that the leader does not have. Raises KAFKA_STORAGE_ERROR."""
         log = self.online_log()
         if not self._on_disk(lambda: log.truncate_to(offset)):
             # An epoch may have begun here without a record: the leader knows nothing of it.
@@ -197,7 +199,7 @@ class Replica:
             self._on_disk(log.epochs.write)
 
     def start_over_at(self, offset: int) -> None:
-        """Drop everything; the leader's log begins behind this one's end."""
+        """Remove all records, since the leader's log begins behind this one's end."""
         log = self.online_log()
         self._on_disk(lambda: log.truncate_fully_and_start_at(offset))
 
@@ -208,7 +210,7 @@ class Replica:
             raise self._error_of(error) from error
 
     def _error_of(self, error: OSError | CorruptLogError) -> KafkaError:
-        """The fault of the log, in the words of its readers."""
+        """The error that readers get for a fault of the log."""
         return self.on_disk_error(error) if isinstance(error, OSError) else self.on_corrupt(error)
 
     # -- errors ----------------------------------------------------------------------------------

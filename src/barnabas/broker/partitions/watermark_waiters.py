@@ -31,10 +31,10 @@ def call_each(callbacks: Iterable[Callable[[], object]], on_fault: OnFault) -> N
 
 
 class Waiter(Protocol):
-    """Something that waits until the high watermark reaches an offset."""
+    """A request that waits until the high watermark reaches an offset."""
 
     def complete_partition(self, slot: int, code: ErrorCode) -> None:
-        """NONE: reached. Any other code: it will not be, from here."""
+        """NONE: the offset is reached. Any other code: it will not be reached on this leader."""
 
 
 class OffsetWaiters:
@@ -77,7 +77,7 @@ class OffsetWaiters:
 
 
 class LowWatermarkWaiters:
-    """Checks that return True once they wait no more."""
+    """Checks that return True when they do not wait any more."""
 
     __slots__ = ("_checks", "_on_fault")
 
