@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from barnabas.ports import Ports
+from barnabas.raft.bootstrap_snapshot import FIRST
 from barnabas.raft.core import events as on
 from barnabas.raft.core import leading
 from barnabas.raft.core.machine import Machine
@@ -78,7 +79,7 @@ class RaftNode:
             self._on_disk_failed,
             ports.bounds.raft,
         )
-        if bootstrapped.snapshot is not None:
+        if bootstrapped.snapshot is not None and bootstrapped.snapshot.id != FIRST:
             self._applier.load(bootstrapped.snapshot)
         storage = ReplicaStorage(ports, self.directory, bootstrapped.log)
         self._snapshotting = Snapshotter(
