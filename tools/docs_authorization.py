@@ -28,7 +28,7 @@ allow.everyone.if.no.acl.found=false
   controllers connect to each other belong there: a controller that has no metadata yet can ask no ACL, and
   allows nothing to others. Otherwise a quorum of several voters never elects a leader.
 * **An entry** allows or denies a principal (`User:*` is everybody) one operation (`All` is each of them)
-  from one address (`*` is any; Kafka 4.3 has no address ranges) on the resources of a pattern: a literal
+  from one address (`*` is any, `10.0.0.0/8` a network) on the resources of a pattern: a literal
   name, a prefix, or `*`.
 * **The decision**: an entry that denies wins over every one that allows. Read, Write, Delete and Alter allow
   Describe too; AlterConfigs allows DescribeConfigs. A resource that no entry names at all is denied, or

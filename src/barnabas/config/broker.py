@@ -1,6 +1,6 @@
 """The keys of a node (Kafka calls them broker configs), as one table, and their synonyms.
 
-Source: ``KafkaConfig.configDef()`` and ``DynamicBrokerConfig`` of Apache Kafka 4.3.0.
+Source: ``KafkaConfig.configDef()`` and ``DynamicBrokerConfig`` of Apache Kafka 4.4.0.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The keys of one group, and the limits of a client.
 
 `GROUP` is the table of a group's keys (KIP-848, KIP-932, KIP-1071), `CLIENT_QUOTAS` and `ADDRESS_QUOTAS`
-those of quotas (KIP-546, KIP-612). Source: ``GroupConfig`` and ``QuotaConfig`` of Apache Kafka 4.3.0.
+those of quotas (KIP-546, KIP-612). Source: ``GroupConfig`` and ``QuotaConfig`` of Apache Kafka 4.4.0.
 """
 
 from __future__ import annotations

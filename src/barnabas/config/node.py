@@ -2,7 +2,7 @@
 
 A :class:`NodeConfig` is immutable; dynamic configuration makes a new one (`with_dynamic`). Groups of settings
 are attributes (``config.quorum.fetch_timeout_ms``); other keys are in ``config.values["some.key"]``. Source:
-``KafkaConfig`` of Apache Kafka 4.3.0.
+``KafkaConfig`` of Apache Kafka 4.4.0.
 """
 
 from __future__ import annotations

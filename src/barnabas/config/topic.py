@@ -2,7 +2,7 @@
 
 `TOPIC` is the table of a topic's keys; `BROKER_SYNONYMS` says which keys of a broker stand behind each.
 A topic's own values come from ConfigRecords, a broker's from its properties and dynamic
-configuration. Source: ``LogConfig`` and ``ServerTopicConfigSynonyms`` of Apache Kafka 4.3.0.
+configuration. Source: ``LogConfig`` and ``ServerTopicConfigSynonyms`` of Apache Kafka 4.4.0.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ BROKER_SYNONYMS: dict[str, tuple[Synonym, ...]] = {
         Synonym("log.retention.hours", _HOUR),
     ),
     "max.message.bytes": (Synonym("message.max.bytes"),),
+    "max.decompressed.message.bytes": (Synonym("max.decompressed.message.bytes"),),
     "delete.retention.ms": (Synonym("log.cleaner.delete.retention.ms"),),
     "min.compaction.lag.ms": (Synonym("log.cleaner.min.compaction.lag.ms"),),
     "max.compaction.lag.ms": (Synonym("log.cleaner.max.compaction.lag.ms"),),

@@ -27,6 +27,7 @@ class LogConfig:
     retention_bytes: int = -1
     retention_ms: int = 7 * 86_400_000
     max_message_bytes: int = (1 << 20) + 12
+    max_decompressed_message_bytes: int = 2_147_483_639
     index_interval_bytes: int = 4096
     delete_retention_ms: int = 86_400_000
     min_compaction_lag_ms: int = 0

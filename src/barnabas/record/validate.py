@@ -63,6 +63,10 @@ class InvalidRecordsError(KafkaError):
         self.records = records
 
 
+RECORD_BYTES_ANY = 2_147_483_639
+"""Default of ``max.decompressed.message.bytes``: no record is larger."""
+
+
 class ValidationRules(NamedTuple):
     """The rules for a batch that follow from the topic's configuration."""
 
@@ -74,6 +78,8 @@ class ValidationRules(NamedTuple):
     after_max_ms: int = (1 << 63) - 1
     compression_level: int | None = None
     """The level of `compression_type`; None is the codec's default."""
+    record_bytes_max: int = RECORD_BYTES_ANY
+    """The largest body of a record in a compressed batch."""
 
 
 class Validated(NamedTuple):
@@ -98,7 +104,8 @@ def validate(records: memoryview, rules: ValidationRules, wall_ms: int) -> Valid
         _check_size(rewritten.header, rules)
         return rewritten
     latest = header.max_timestamp
-    if rules.compact or not _timestamps_fit(header, rules, wall_ms):
+    measured = header.codec and rules.record_bytes_max < RECORD_BYTES_ANY
+    if rules.compact or measured or not _timestamps_fit(header, rules, wall_ms):
         _, latest = _walk(header, records, rules, wall_ms)
     if rules.log_append_time:
         return _stamp(header.attributes | LOG_APPEND_TIME, records, wall_ms)
@@ -225,9 +232,14 @@ def _walk(
     except CorruptBatchError as error:
         raise InvalidRecordsError(ErrorCode.INVALID_RECORD, error.why) from error
     faults, code, base = list[RecordError](), ErrorCode.INVALID_RECORD, header.base_timestamp
-    for index, (_, _, offset_delta, timestamp_delta, key, _) in enumerate(spans):
+    record_bytes_max = rules.record_bytes_max if header.codec else RECORD_BYTES_ANY
+    for index, (start, end, offset_delta, timestamp_delta, key, _) in enumerate(spans):
         if offset_delta != index:
             faults.append(RecordError(index, f"its offset delta is {offset_delta}, not {index}"))
+        elif end - start > record_bytes_max and _body_bytes(end - start) > record_bytes_max:
+            faults.append(
+                RecordError(index, "max.decompressed.message.bytes is less than its size")
+            )
         elif rules.compact and key is None:
             faults.append(RecordError(index, "a compacted topic needs a key in every record"))
         elif fault := _timestamp_fault(base + timestamp_delta, rules, wall_ms):
@@ -236,6 +248,14 @@ def _walk(
     if faults:
         raise InvalidRecordsError(code, "One or more records have been rejected", tuple(faults))
     return section, base + max(span[3] for span in spans)
+
+
+def _body_bytes(record_bytes: int) -> int:
+    """The size of a record without the varint that says it."""
+    length = 1
+    while record_bytes - length >= 1 << (7 * length - 1):
+        length += 1
+    return record_bytes - length
 
 
 def _stamp(attributes: int, records: memoryview, latest: int) -> Validated:

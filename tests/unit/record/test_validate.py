@@ -210,3 +210,20 @@ def test_a_small_batch_that_unpacks_to_very_much_is_refused(codec: Codec) -> Non
     assert "unpacks to more than" in str(error)
     error = refused(data, ValidationRules(max_message_bytes=70 << 20, compact=True))
     assert "its fields do not fit" in str(error)  # unpacked, as messages may have this size
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_a_record_of_a_compressed_batch_is_no_larger_than_the_topic_allows(codec: Codec) -> None:
+    """Kafka measures what it decompresses. The size is that of the record's body: attributes, two deltas,
+    null for the key, the value behind its length, the number of headers."""
+    body = 1 + 1 + 1 + 1 + 2 + 100 + 1
+    data = build_batch([(None, bytes(100))], timestamp_ms=NOW, codec=codec)
+    validate(memoryview(data), RULES._replace(record_bytes_max=body), NOW)
+    below = RULES._replace(record_bytes_max=body - 1)
+    if codec is Codec.NONE:
+        validate(memoryview(data), below, NOW)
+        return
+    error = refused(data, below)
+    assert error.code is ErrorCode.INVALID_RECORD
+    assert isinstance(error, InvalidRecordsError)
+    assert [record.batch_index for record in error.records] == [0]

@@ -377,6 +377,13 @@ def test_wrong_client_credentials_show_no_secret() -> None:
     assert "not-it-7" not in str(refused.value)
 
 
+def test_a_listener_takes_any_audience_where_it_is_allowed_to() -> None:
+    start = "sasl.oauthbearer."
+    either = {f"{start}expected.audience": "", f"{start}allow.unverified.audience": "true"}
+    with IdentityProvider() as provider:
+        scene_of(provider, **either)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("extra", "why"),
@@ -386,6 +393,8 @@ def test_wrong_client_credentials_show_no_secret() -> None:
         ({"sasl.oauthbearer.jwks.endpoint.url": "file:///no/such/file"}, "it has no keys"),
         ({"sasl.server.callback.handler.class": "com.example.Mine"}, "Java does not run here"),
         ({"sasl.oauthbearer.sub.claim.name": " "}, "must name a claim"),
+        ({"sasl.oauthbearer.expected.audience": ""}, "tokens of any audience would be taken"),
+        ({"sasl.oauthbearer.expected.issuer": ""}, "tokens of any issuer would be taken"),
     ],
 )
 def test_settings_of_a_listener_that_cannot_work_end_the_start(

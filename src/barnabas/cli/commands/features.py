@@ -33,7 +33,7 @@ from barnabas.metadata.features import (
 app = typer.Typer(help="Levels of what the cluster can do.", no_args_is_help=True)
 
 Release = typer.Option(
-    None, "--release", "-r", metavar="4.3", help="All features as that release has them."
+    None, "--release", "-r", metavar="4.4", help="All features as that release has them."
 )
 Wanted = typer.Option(
     [], "--feature", "-f", metavar="NAME=LEVEL", help="One feature's level; may be repeated."

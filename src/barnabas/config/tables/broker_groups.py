@@ -68,6 +68,18 @@ group.consumer.max.assignment.interval.ms | int | 15000 | 0.. | read-only | medi
     The longest assignment interval that a consumer group may set.
 group.consumer.regex.refresh.interval.ms | int | 600000 | 10000.. | read-only | medium internal
     How often subscribed patterns are matched again.
+group.consumer.assignor.offload.enable | boolean | true | any | cluster-wide | medium internal
+    Whether assignments are made in the background; here the coordinator makes them.
+group.share.assignor.offload.enable | boolean | true | any | cluster-wide | medium internal
+    Whether assignments are made in the background; here the coordinator makes them.
+group.streams.assignor.offload.enable | boolean | true | any | cluster-wide | medium internal
+    Whether assignments are made in the background; here the coordinator makes them.
+group.share.dlq.manager.class.name | string | org.apache.kafka.server.share.dlq.DefaultShareGroupDLQManager | any | read-only | medium internal
+    Class that writes undeliverable records.
+errors.deadletterqueue.auto.create.topics.enable | boolean | false | any | cluster-wide | medium
+    Whether topics for undeliverable records of share groups are made.
+errors.deadletterqueue.topic.name.prefix | string | dlq. | any | cluster-wide | medium
+    How names of topics for undeliverable records begin.
 group.share.session.timeout.ms | int | 45000 | 1.. | read-only | medium
     A member of a share group that was silent for this long is removed.
 group.share.min.session.timeout.ms | int | 45000 | 1.. | read-only | medium
@@ -106,6 +118,22 @@ group.streams.max.heartbeat.interval.ms | int | 15000 | 1.. | read-only | medium
     The longest heartbeat interval that a streams group may set.
 group.streams.max.size | int | 2147483647 | 1.. | read-only | medium
     How many members a streams group may have.
+group.streams.assignors | list | sticky | nonempty list | read-only | medium
+    Assignors of streams groups; the first is the default.
+group.streams.rack.aware.assignment.tags | list | "" | list | read-only | low
+    Tags of clients over which standby copies are spread.
+group.streams.topology.description.plugin.class | class | null | any | read-only | medium
+    Class that keeps descriptions of topologies.
+group.streams.acceptable.recovery.lag | long | 10000 | 0.. | read-only | medium internal
+    How far behind a task may be and still count as caught up.
+group.streams.num.warmup.replicas | int | 2 | 0.. | read-only | medium internal
+    Warm-up copies of a task.
+group.streams.max.warmup.replicas | int | 20 | 0.. | read-only | medium internal
+    The most warm-up copies that a streams group may set.
+group.streams.task.offset.interval.ms | int | 60000 | 1.. | read-only | medium internal
+    How often members say how far their tasks are.
+group.streams.min.task.offset.interval.ms | int | 15000 | 1.. | read-only | medium internal
+    The shortest interval for that which a streams group may set.
 group.streams.num.standby.replicas | int | 0 | 0.. | read-only | medium
     Standby copies of a streams task.
 group.streams.max.standby.replicas | int | 2 | 0.. | read-only | medium

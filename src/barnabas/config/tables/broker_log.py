@@ -4,6 +4,8 @@ Form of the lines: `barnabas.config.definition`.
 """
 
 KEYS = """
+max.decompressed.message.bytes | int | 2147483639 | 1..2147483639 | cluster-wide | medium
+    The largest record that is taken in a compressed batch, uncompressed.
 message.max.bytes | int | 1048588 | 0.. | cluster-wide | high
     The largest batch that is taken from a producer.
 delete.topic.enable | boolean | true | any | read-only | high

@@ -50,6 +50,10 @@ log.local.retention.ms | long | -2 | -2.. | cluster-wide | medium
     How long segments stay local once they are remote; -2 takes log.retention.ms.
 log.local.retention.bytes | long | -2 | -2.. | cluster-wide | medium
     How much stays local once it is remote; -2 takes log.retention.bytes.
+log.remote.copy.lag.ms | long | 0 | -1.. | cluster-wide | medium
+    How old a segment becomes before it is copied to the remote tier.
+log.remote.copy.lag.bytes | long | -1 | -1.. | cluster-wide | medium
+    How much newer data a segment has before it is copied to the remote tier.
 remote.log.manager.copy.max.bytes.per.second | long | 9223372036854775807 | 1.. | cluster-wide | medium
     How much may be copied to the remote tier per second.
 remote.log.manager.copy.quota.window.num | int | 11 | 1.. | read-only | medium

@@ -150,9 +150,13 @@ sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms | long | 10000 | any | read-
     The longest rest before the keys are asked for again.
 sasl.oauthbearer.clock.skew.seconds | int | 30 | any | read-only | low
     How far clocks may differ when a token is checked.
-sasl.oauthbearer.expected.audience | list | "" | list | read-only | low
+sasl.oauthbearer.allow.unverified.audience | boolean | false | any | read-only | medium
+    Whether tokens are taken for any audience where none is expected.
+sasl.oauthbearer.allow.unverified.issuer | boolean | false | any | read-only | medium
+    Whether tokens are taken of any issuer where none is expected.
+sasl.oauthbearer.expected.audience | list | "" | list | read-only | high
     Audiences of which a token must name one.
-sasl.oauthbearer.expected.issuer | string | null | any | read-only | low
+sasl.oauthbearer.expected.issuer | string | null | any | read-only | high
     Issuer that a token must name.
 delegation.token.secret.key | password | null | any | read-only | medium
     Secret with which delegation tokens are made.

@@ -10,6 +10,16 @@ consumer.heartbeat.interval.ms | int | 5000 | 1.. | cluster-wide | medium
     How often a member of a consumer group sends heartbeats.
 consumer.assignment.interval.ms | int | 1000 | 0.. | cluster-wide | medium
     The shortest time between two assignments of a consumer group.
+errors.deadletterqueue.topic.name | string | "" | any | cluster-wide | medium
+    Topic for undeliverable records of a share group.
+errors.deadletterqueue.copy.record.enable | boolean | false | any | cluster-wide | medium
+    Whether an undeliverable record is copied, or its headers alone are.
+consumer.assignor.offload.enable | boolean | true | any | cluster-wide | medium
+    Whether assignments are made in the background; here the coordinator makes them.
+share.assignor.offload.enable | boolean | true | any | cluster-wide | medium
+    Whether assignments are made in the background; here the coordinator makes them.
+streams.assignor.offload.enable | boolean | true | any | cluster-wide | medium
+    Whether assignments are made in the background; here the coordinator makes them.
 share.session.timeout.ms | int | 45000 | 1.. | cluster-wide | medium
     A member of a share group that was silent for this long is removed.
 share.heartbeat.interval.ms | int | 5000 | 1.. | cluster-wide | medium
@@ -32,6 +42,16 @@ streams.session.timeout.ms | int | 45000 | 1.. | cluster-wide | medium
     A member of a streams group that was silent for this long is removed.
 streams.heartbeat.interval.ms | int | 5000 | 1.. | cluster-wide | medium
     How often a member of a streams group sends heartbeats.
+streams.assignor.name | string | null | any | cluster-wide | medium
+    Assignor of a streams group; the broker's first one where it is not set.
+streams.rack.aware.assignment.tags | list | "" | list | cluster-wide | low
+    Tags of clients over which standby copies are spread.
+streams.acceptable.recovery.lag | long | 10000 | 0.. | cluster-wide | medium
+    How far behind a task may be and still count as caught up.
+streams.num.warmup.replicas | int | 2 | 0.. | cluster-wide | medium
+    Warm-up copies of a task.
+streams.task.offset.interval.ms | int | 60000 | 1.. | cluster-wide | medium
+    How often members say how far their tasks are.
 streams.num.standby.replicas | int | 0 | 0.. | cluster-wide | medium
     Standby copies of a task.
 streams.initial.rebalance.delay.ms | int | 3000 | 0.. | cluster-wide | medium

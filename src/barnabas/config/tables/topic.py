@@ -22,6 +22,8 @@ retention.ms | long | 604800000 | -1.. | cluster-wide | medium
     How long records are kept; -1 is for ever.
 max.message.bytes | int | 1048588 | 0.. | cluster-wide | medium
     The largest batch that is taken from a producer.
+max.decompressed.message.bytes | int | 2147483639 | 1..2147483639 | cluster-wide | medium
+    The largest record that is taken in a compressed batch, uncompressed.
 index.interval.bytes | int | 4096 | 0.. | cluster-wide | medium
     How many bytes of the log one entry of its index covers.
 delete.retention.ms | long | 86400000 | 0.. | cluster-wide | medium
@@ -66,6 +68,12 @@ local.retention.ms | long | -2 | -2.. | cluster-wide | medium
     How long segments stay local once they are remote; -2 takes retention.ms.
 local.retention.bytes | long | -2 | -2.. | cluster-wide | medium
     How much stays local once it is remote; -2 takes retention.bytes.
+remote.copy.lag.ms | long | 0 | -1.. | cluster-wide | medium
+    How old a segment becomes before it is copied to the remote tier.
+remote.copy.lag.bytes | long | -1 | -1.. | cluster-wide | medium
+    How much newer data a segment has before it is copied to the remote tier.
+errors.deadletterqueue.group.enable | boolean | false | any | cluster-wide | medium
+    Whether share groups may write undeliverable records to the topic.
 remote.log.copy.disable | boolean | false | any | cluster-wide | medium
     Whether nothing more is copied to the remote tier.
 remote.log.delete.on.disable | boolean | false | any | cluster-wide | medium

@@ -489,6 +489,7 @@ def _jitter_ms(segment: Segment, jitter_ms_max: int) -> int:
 def _rules(config: LogConfig) -> ValidationRules:
     return ValidationRules(
         max_message_bytes=min(config.max_message_bytes, config.segment_bytes),
+        record_bytes_max=config.max_decompressed_message_bytes,
         compact=config.compact,
         compression_type=config.compression_type,
         log_append_time=config.log_append_time,

@@ -54,9 +54,19 @@ def issuer_settings(keys: SecurityKeys, options: Mapping[str, str]) -> IssuerSet
     url = _url(keys, JWKS_URL, "a listener that takes tokens needs it")
     refresh_ms = _number(keys, "sasl.oauthbearer.jwks.endpoint.refresh.ms")
     request = _request(keys, url, "sasl.oauthbearer.jwks.endpoint.retry.backoff", options)
+    issuer = keys.word("sasl.oauthbearer.expected.issuer") or None
+    audiences = cast("list[str] | None", keys.value("sasl.oauthbearer.expected.audience")) or ()
+    for what, expected in (("audience", audiences), ("issuer", issuer)):
+        if not expected and not keys.value(f"sasl.oauthbearer.allow.unverified.{what}"):
+            raise ConfigError(
+                f"{keys.prefix}sasl.oauthbearer.expected.{what}",
+                "",
+                f"tokens of any {what} would be taken; name the right one, or set"
+                f" sasl.oauthbearer.allow.unverified.{what}=true",
+            )
     rules = TokenRules(
-        keys.word("sasl.oauthbearer.expected.issuer") or None,
-        tuple(cast("list[str] | None", keys.value("sasl.oauthbearer.expected.audience")) or ()),
+        issuer,
+        tuple(audiences),
         _number(keys, "sasl.oauthbearer.clock.skew.seconds"),
         _claim(keys, "sasl.oauthbearer.scope.claim.name"),
         _claim(keys, "sasl.oauthbearer.sub.claim.name"),
