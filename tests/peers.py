@@ -12,15 +12,20 @@ import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-KAFKA_VERSION = "4.3.0"
-LIBS = Path(__file__).resolve().parents[1] / "peers" / "libs"
+FOLDERS = {"4.4.0": "libs44", "4.3.0": "libs"}
+KAFKA_VERSION = os.environ.get("BARNABAS_KAFKA", "4.4.0")
+"""The release of Apache Kafka that tests run beside us; with ``BARNABAS_KAFKA=4.3.0`` the one before."""
+OUR_LEVEL = ["--feature", "metadata.version=30"] if KAFKA_VERSION == "4.3.0" else []
+"""Options of `barnabas storage format` for a cluster that nodes of that release may join."""
+LIBS = Path(__file__).resolve().parents[1] / "peers" / FOLDERS[KAFKA_VERSION]
 CLASS_PATH = f"{LIBS}/*"
 PYTHON = LIBS.parent / "python"
-MODULES = ("kafka_2.13", "kafka-tools", "kafka-shell", "kafka-clients", "kafka-storage")
+MODULES = ("kafka_2.13", "kafka-tools", "kafka-clients", "kafka-storage")
 
-KAFKA_44_VERSION = "4.4.0"
-LIBS_44 = LIBS.with_name("libs44")
-CLASS_PATH_44 = f"{LIBS_44}/*"
+KAFKA_43_VERSION = "4.3.0"
+LIBS_43 = LIBS.with_name("libs")
+CLASS_PATH_43 = f"{LIBS_43}/*"
+"""Also for programs whose releases are its own: Trogdor, the metadata shell."""
 
 KAFKA_39_VERSION = "3.9.1"
 LIBS_39 = LIBS.with_name("libs39")
@@ -28,10 +33,10 @@ CLASS_PATH_39 = f"{LIBS_39}/*"
 
 CLIENTS = LIBS.with_name("clients")
 CLASS_PATH_CLIENTS = f"{CLIENTS}/*"
-"""Kafka's Java clients and Connect of `KAFKA_VERSION`, which ``make test`` brings by itself."""
+"""Kafka's Java clients and Connect of `KAFKA_43_VERSION`, which ``make test`` brings by itself."""
 
 PROGRAMS = LIBS.with_name("programs")
-CLASS_PATH_PROGRAMS = f"{PROGRAMS}/*:{CLASS_PATH}"
+CLASS_PATH_PROGRAMS = f"{PROGRAMS}/*:{CLASS_PATH_43}"
 """Trogdor, MirrorMaker, the smoke test of Streams and Spring Kafka, on Kafka's libraries."""
 
 FLINK_VERSION = "2.2.1"
@@ -64,30 +69,30 @@ def _no_java() -> str | None:
 def _no_kafka() -> str | None:
     absent = [m for m in MODULES if not (LIBS / f"{m}-{KAFKA_VERSION}.jar").is_file()]
     if absent:
-        return f"Apache Kafka {KAFKA_VERSION} is not in peers/libs ({absent[0]}): run `make peers`"
+        return f"Apache Kafka {KAFKA_VERSION} is not in peers ({absent[0]}): run `make peers`"
     return _no_java()
 
 
 def _no_clients() -> str | None:
-    if not (CLIENTS / f"connect-file-{KAFKA_VERSION}.jar").is_file():
+    if not (CLIENTS / f"connect-file-{KAFKA_43_VERSION}.jar").is_file():
         unknown = "Apache Kafka's Java clients are not in peers/clients: run `make peers`"
         return os.environ.get("BARNABAS_CLIENTS_PROBLEM", unknown)
     return _no_java()
 
 
 def _no_programs() -> str | None:
-    if not (PROGRAMS / f"trogdor-{KAFKA_VERSION}.jar").is_file():
+    if not (PROGRAMS / f"trogdor-{KAFKA_43_VERSION}.jar").is_file():
         return "programs that use transactions are not in peers/programs: run `make peers`"
-    return _no_kafka()
+    return _no_kafka_43()
 
 
 def _no_go() -> str | None:
     return None if shutil.which("go") else "Go is not installed"
 
 
-def _no_kafka_44() -> str | None:
-    if not (LIBS_44 / f"kafka_2.13-{KAFKA_44_VERSION}.jar").is_file():
-        return f"Apache Kafka {KAFKA_44_VERSION} is not in peers/libs44: run `make peers`"
+def _no_kafka_43() -> str | None:
+    if not (LIBS_43 / f"kafka-shell-{KAFKA_43_VERSION}.jar").is_file():
+        return f"Apache Kafka {KAFKA_43_VERSION} is not in peers/libs: run `make peers`"
     return _no_java()
 
 
@@ -132,7 +137,7 @@ _CHECKS: dict[str, Callable[[], str | None]] = {
     "clients": _no_clients,
     "programs": _no_programs,
     "go": _no_go,
-    "kafka44": _no_kafka_44,
+    "kafka43": _no_kafka_43,
     "kafka39": _no_kafka_39,
     "flink": _no_flink,
     "s3": _no_s3,

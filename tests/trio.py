@@ -21,7 +21,7 @@ from barnabas.cli.local.cluster_directory import ClusterDirectory, NodeFiles, bo
 from barnabas.client.network.channels import ChannelError
 from barnabas.host.client import connect
 from barnabas.wire.errors import KafkaError
-from tests.peers import CLASS_PATH
+from tests.peers import CLASS_PATH, OUR_LEVEL
 
 System = Literal["kafka", "barnabas"]
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
@@ -81,7 +81,7 @@ class Trio:
                 command += ["-c", str(node.properties)]
             else:
                 command = [sys.executable, "-m", "barnabas", "storage", "format"]
-                command += ["--cluster-id", CLUSTER_ID, str(node.properties)]
+                command += ["--cluster-id", CLUSTER_ID, str(node.properties), *OUR_LEVEL]
             subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
 
     def _java(self) -> list[str]:

@@ -20,7 +20,7 @@ from barnabas.wire.messages.describe_quorum_request import (
 from barnabas.wire.messages.describe_quorum_response import DescribeQuorumResponse
 from barnabas.wire.messages.describe_quorum_response import PartitionData as QuorumState
 from bench.wire import ask
-from tests.peers import CLASS_PATH
+from tests.peers import CLASS_PATH, OUR_LEVEL
 
 PATIENCE_S = 120.0
 """Apache Kafka looks for snapshots that it may delete once a minute."""
@@ -103,7 +103,7 @@ class QuorumNodes:
             command = [sys.executable, "-m", "barnabas", "storage", "format"]
             if again and not self.dynamic:
                 how.append("--replace-lost")
-            command += ["--cluster-id", CLUSTER_ID, str(self.file(node)), *how]
+            command += ["--cluster-id", CLUSTER_ID, str(self.file(node)), *how, *OUR_LEVEL]
         subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
 
     def start(self, node: int) -> None:

@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.client.feature_levels import describe_features
+from barnabas.host.client import connect
+from barnabas.metadata.features import LATEST_METADATA_VERSION, METADATA_VERSION
 from tests.interop.contents import (
     GROUP,
     KEPT,
@@ -30,6 +33,7 @@ from tests.interop.contents import (
     write_with_leader_changes,
 )
 from tests.interop.log.dump_tool import check_every_file, time_indexes_called_wrong
+from tests.peers import KAFKA_VERSION
 from tests.trio import System, Trio
 
 pytestmark = [
@@ -90,6 +94,26 @@ def check_taken_over(trio: Trio, system: System, before: Served, producer: Idemp
     for (node_id, at), rows in epochs.items():
         assert rows <= epochs_on_disk(trio, node_id, at), (node_id, at)
     return last
+
+
+@pytest.mark.parametrize("system", ["kafka", "barnabas"])
+def test_a_directory_that_one_system_formats_is_begun_by_the_other(
+    system: System, tmp_path: Path
+) -> None:
+    """The first leader writes the levels that the format left, wherever that put them (KIP-1170)."""
+    other: System = "barnabas" if system == "kafka" else "kafka"
+    trio = Trio(tmp_path, {})
+    trio.format(system)
+    with trio.running(other):
+        trio.wait_for_brokers()
+        with connect(trio.bootstrap) as client:
+            found = client.call(describe_features(client.client)).features
+    assert not trio.complaints()
+    level = 30 if KAFKA_VERSION == "4.3.0" else LATEST_METADATA_VERSION
+    assert found[METADATA_VERSION].level == level
+    assert found["transaction.version"].level == 2
+    dump = check_every_file(trio.directory, time_indexes_called_wrong(trio.directory))
+    assert f'"name":"{METADATA_VERSION}"' in dump["__cluster_metadata"]
 
 
 def check_files(trio: Trio, except_for: Collection[str] = ()) -> dict[str, str]:

@@ -15,6 +15,7 @@ from barnabas.record.builder import ControlType
 from barnabas.wire.messages.k_raft_version_record import KRaftVersionRecord
 
 FIRST = OffsetAndEpoch(0, 0)
+"""It holds no state: the voters and, if Kafka 4.4 formatted, records for the first leader to write."""
 
 
 def first_snapshot_path(directory: str) -> str:
