@@ -3,12 +3,12 @@ happens in between."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from barnabas.broker.broker import Broker
-from barnabas.broker.cooperative_jobs import CooperativeJobs
+from barnabas.broker.cooperative_jobs import GOES_ON, CooperativeJobs, Step
 from barnabas.broker.handlers import produce
 from barnabas.broker.partitions.partition import Partition
 from barnabas.client.network.connection import ChannelError
@@ -222,13 +222,13 @@ ANSWER = ProduceResponse()
 
 def answering(
     count: int, answer: ProduceResponse | Working = ANSWER, *, fails: bool = False
-) -> Generator[None, None, ProduceResponse | Working]:
+) -> Iterator[ProduceResponse | Working | Step]:
     """`count` steps; the last one `fails`, or `answer` is behind it."""
     for _ in range(count):
-        yield
+        yield GOES_ON
     if fails:
         raise RuntimeError("a fault")
-    return answer
+    yield answer
 
 
 class TestSlices:

@@ -1,8 +1,8 @@
 """One fetch under way: its state, its conditions, and its answer.
 
-A fetch that its turn of the loop cannot answer is kept in `FetchSession.delayed_fetch`; its `FetchState` says
-for what it waits. `FETCH_MOVES` has the moves, and `DelayedFetch.enter` asserts them. A read pass that ends
-in its turn is no state of its own.
+A fetch that the turn in which it arrived cannot answer is kept in `FetchSession.delayed_fetch`. Its
+`FetchState` says for what it waits; one that is not kept has none but the first. `FETCH_MOVES` has the
+moves, and `DelayedFetch.enter` asserts them. A read pass that ends in its turn is no state of its own.
 
 Source: Kafka's ``DelayedFetch``.
 """
@@ -85,6 +85,8 @@ class FetchOwner(Protocol):
 class DelayedFetch:
     """One fetch under way, and its conditions for every read pass."""
 
+    parked: Parked
+    """Its answer; only of a fetch that its session keeps."""
     __slots__ = (
         "bucket",
         "cold_reads",
@@ -119,7 +121,6 @@ class DelayedFetch:
         """Says which topics the consumer may read; None where it may read all."""
         self.session = session
         self.state = FetchState.APPLYING
-        self.parked: Parked = DelayedFetchAnswer()
         self.bucket = -1
         """Its place among the deadlines; -1 in each state but DELAYED."""
         self.deadline_ms = 0.0
@@ -186,13 +187,9 @@ class DelayedFetchAnswer(Parked):
 
     __slots__ = ("_fetch",)
 
-    def __init__(self) -> None:
+    def __init__(self, fetch: DelayedFetch) -> None:
         super().__init__()
-        self._fetch: DelayedFetch | None = None
-
-    def wait_with(self, fetch: DelayedFetch) -> None:
-        """`fetch` waits."""
-        self._fetch = fetch
+        self._fetch: DelayedFetch | None = fetch
 
     def complete(self, response: Message | None) -> bool:
         self._fetch = None

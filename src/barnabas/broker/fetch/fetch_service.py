@@ -17,12 +17,12 @@ Source: Kafka's ``DelayedFetch``.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
-from barnabas.broker.cooperative_jobs import CooperativeJobs, take_all
+from barnabas.broker.cooperative_jobs import GOES_ON, CooperativeJobs, Step, take_all
 from barnabas.broker.deadlines import Deadlines
 from barnabas.broker.fetch.delayed_fetch import DelayedFetch, DelayedFetchAnswer, FetchState
 from barnabas.broker.fetch.fetch_read import (
@@ -146,15 +146,17 @@ class FetchService:
 
     def _serve(
         self, fetch: DelayedFetch, request: FetchRequest, per_step: int | None
-    ) -> Generator[None, None, FetchResponse | Parked | None]:
-        """Apply the request to its session, `per_step` partitions with each step, and read. Returns the
-        answer, or what waits for it; None where the fetch was given up between two steps."""
+    ) -> Iterator[FetchResponse | Parked | Step | None]:
+        """Apply the request to its session, `per_step` partitions with each step (None: in one step), and
+        read. At the end is the answer, or what waits for it; None where the fetch was given up between two
+        steps."""
         session, sessions = fetch.session, self._sessions
         for topics in parts_of(request.topics, per_step):
             if fetch.state is ENDED:
-                return None
+                yield None
+                return
             sessions.update(session, topics)
-            yield
+            yield GOES_ON
         sessions.forget(session, request)
         sessions.keep_or_close(session, request)
         fetch.whole = fetch.whole or session.id == NO_SESSION
@@ -163,24 +165,29 @@ class FetchService:
             progress = FetchProgress(session, request.replica_state.replica_epoch, now_ms)
             for topics in parts_of(request.topics, per_step):
                 if fetch.state is ENDED:
-                    return None
+                    yield None
+                    return
                 progress.add_named(topics)
-                yield
+                yield GOES_ON
             progress.end()
         if fetch.whole:
-            fetch.enter(FetchState.READING)
+            if per_step is not None:
+                fetch.enter(FetchState.READING)
             read_pass = fetch.new_read_pass(whole=True)
-            yield from self._reader.read_all(fetch, read_pass)
+            for _ in self._reader.read_all(fetch, read_pass):
+                yield GOES_ON
         else:
             read_pass = self._reader.read_news(fetch)
         if fetch.state is ENDED:
-            return None
-        if read_pass.cold or not (
+            yield None
+        elif read_pass.cold or not (
             fetch.wait_ms == 0 or not session.partitions or self._is_satisfied(fetch, read_pass)
         ):
-            return self._watch(fetch, now_ms + fetch.wait_ms, read_pass)
-        self._end(fetch)
-        return self._response(fetch, read_pass)
+            yield self._watch(fetch, now_ms + fetch.wait_ms, read_pass)
+        else:
+            if session.delayed_fetch is fetch:
+                self._end(fetch)
+            yield self._response(fetch, read_pass)
 
     def _fail(self, fetch: DelayedFetch, error: Exception) -> None:
         if fetch.state is not ENDED:
@@ -199,10 +206,10 @@ class FetchService:
         return read_pass.urgent or read_pass.is_full or read_pass.size >= fetch.min_bytes
 
     def _watch(self, fetch: DelayedFetch, deadline_ms: float, read_pass: ReadPass) -> Parked:
-        fetch.session.delayed_fetch = fetch
         fetch.deadline_ms = deadline_ms
-        if isinstance(fetch.parked, DelayedFetchAnswer):
-            fetch.parked.wait_with(fetch)
+        if fetch.session.delayed_fetch is not fetch:  # the turn in which it arrived
+            fetch.parked = DelayedFetchAnswer(fetch)
+            fetch.session.delayed_fetch = fetch
         if fetch.whole:
             for watched, data in read_pass.answers:
                 if not data.records and not has_more(fetch.session, watched):
@@ -325,11 +332,12 @@ class FetchService:
         fetch.enter(FetchState.READING)
         steps = self._complete_whole(fetch)
         if len(fetch.session.partitions) <= self.bounds.inline_max:
-            take_all(steps)
+            for _ in steps:
+                pass
         else:
             self._jobs.run(steps, partial(self._fail, fetch))
 
-    def _complete_whole(self, fetch: DelayedFetch) -> Generator[None, None, None]:
+    def _complete_whole(self, fetch: DelayedFetch) -> Iterator[None]:
         """Its full answer is due: what had nothing to tell while it waited is named all the same."""
         session = fetch.session
         session.dirty.update(dict.fromkeys(session.partitions.values()))

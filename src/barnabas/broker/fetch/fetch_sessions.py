@@ -255,11 +255,12 @@ def replica_of(request: FetchRequest) -> int:
     return request.replica_state.replica_id if request.replica_id == -1 else request.replica_id
 
 
-def parts_of(topics: Sequence[FetchTopic], most: int | None) -> Iterator[Sequence[FetchTopic]]:
+def parts_of(topics: Sequence[FetchTopic], most: int | None) -> Iterable[Sequence[FetchTopic]]:
     """The same, `most` partitions of a topic at a time; None: in one part."""
-    if most is None:
-        yield topics
-        return
+    return (topics,) if most is None else _parts_of(topics, most)
+
+
+def _parts_of(topics: Iterable[FetchTopic], most: int) -> Iterator[list[FetchTopic]]:
     for topic in topics:
         partitions = iter(topic.partitions)
         while taken := list(islice(partitions, most)):

@@ -9,10 +9,11 @@ Version notes: 1 adds the endpoint type, 2 fenced brokers.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from barnabas.broker.cluster_view import CLUSTER_OPERATIONS, NOT_ASKED, ClusterView
+from barnabas.broker.cooperative_jobs import GOES_ON, Step
 from barnabas.broker.metrics import Metrics, count_steps
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.error_responses import top_level_error
@@ -78,11 +79,12 @@ def handle(
 
 def _add_metrics(
     response: DescribeClusterResponse, broker: DescribeClusterRole
-) -> Generator[None, None, DescribeClusterResponse]:
+) -> Iterator[DescribeClusterResponse | Step]:
     counted: Metrics = {}
-    yield from count_steps(broker, counted.update)
+    for _ in count_steps(broker, counted.update):
+        yield GOES_ON
     response.metrics = [ControllerMetric(name=name, value=counted[name]) for name in counted]
-    return response
+    yield response
 
 
 def _client_metrics(broker: DescribeClusterRole) -> list[PushedMetrics]:

@@ -11,7 +11,7 @@ ask what the cluster allows, 13 has an error of its own.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from barnabas.broker.cluster_view import (
@@ -22,6 +22,7 @@ from barnabas.broker.cluster_view import (
 )
 from barnabas.broker.controller_client.auto_topic_creation import INTERNAL_TOPICS
 from barnabas.broker.controller_client.metadata_hold import Led
+from barnabas.broker.cooperative_jobs import GOES_ON, Step
 from barnabas.config.topic_names import check_topic_name
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.image.topic import Topic
@@ -103,15 +104,16 @@ def _known_topics(
 
 def _describe(
     request: MetadataRequest, ctx: RequestContext, broker: MetadataRole, parked: Working | None
-) -> Generator[None, None, MetadataResponse | None]:
+) -> Iterator[MetadataResponse | Step | None]:
     """Describe some partitions with each step; a partition takes some 5 µs. Each topic is as it is in its
-    turn. Returns no answer where the connection of `parked` has ended."""
+    turn. There is no answer where the connection of `parked` has ended."""
     description = _Description(request, ctx, broker)
     for _ in description.steps():
         if parked is not None and parked.done:
-            return None
-        yield
-    return description.response()
+            yield None
+            return
+        yield GOES_ON
+    yield description.response()
 
 
 class _Description:

@@ -16,11 +16,12 @@ id instead of by name.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.broker.controller_client.auto_topic_creation import INTERNAL_TOPICS
+from barnabas.broker.cooperative_jobs import GOES_ON, Step, take_all
 from barnabas.broker.leader_hints import LEADERSHIP, add_produce_leaders
 from barnabas.broker.partitions.delayed_produce import NO_LEADER, DelayedProduce
 from barnabas.broker.partitions.partition import Partition
@@ -109,7 +110,9 @@ def _begin(
     if parked is None and sum([len(topic.partition_data) for topic in request.topic_data]) > most:
         parked = Working()
     steps = _append_all(request, ctx, broker, proofs, parked)
-    return broker.slices.answer(steps, at_once=parked is None, parked=parked)
+    if parked is None:
+        return take_all(steps)
+    return broker.slices.answer(steps, at_once=False, parked=parked)
 
 
 def _append_all(
@@ -118,9 +121,9 @@ def _append_all(
     broker: ProduceRole,
     proofs: Proofs | None,
     parked: Working | None,
-) -> Generator[None, None, ProduceResponse | Parked | None]:
-    """Append to some partitions of a topic with each step. Returns the answer, or what waits for it. Raises
-    KafkaError where there can be none."""
+) -> Iterator[ProduceResponse | Parked | Step | None]:
+    """Append to some partitions of a topic with each step; at the end the answer, or what waits for it.
+    Raises KafkaError where there can be none."""
     acks, version = request.acks, ctx.api_version
     per_step = broker.ports.bounds.handlers.appended_per_slice
     responses: list[TopicProduceResponse] = []
@@ -157,18 +160,20 @@ def _append_all(
                             waiting = _delayed(response, ctx, broker, parked)
                         waiting.add(partition, reached, answer, acks)
                 answers.append(answer)
-            yield
+            yield GOES_ON
     if acks == 0:
         _check_unanswered(responses)
-        return None
+        yield None
+        return
     if waiting is not None and waiting.remaining:
         deadline_ms = broker.ports.clock.now_ms() + max(request.timeout_ms, 0)
-        return waiting.start(deadline_ms, failed=refused)
+        yield waiting.start(deadline_ms, failed=refused)
+        return
     # All that waited may have been settled, by another leadership, while the rest was appended.
     refused = refused or (waiting is not None and waiting.failed)
     if refused and version >= LEADERS_SINCE:
         add_produce_leaders(broker, response, ctx.listener)
-    return response
+    yield response
 
 
 def _delayed(
