@@ -120,6 +120,11 @@ def _no_kcat() -> str | None:
     return None if shutil.which("kcat") else "kcat is not installed"
 
 
+def _no_prometheus() -> str | None:
+    both = shutil.which("prometheus") and shutil.which("promtool")
+    return None if both else "prometheus is not installed"
+
+
 def kafka_python_source() -> Path | None:
     """kafka-python's source distribution."""
     return next(iter(sorted(PYTHON.glob("kafka_python-*.tar.gz"))), None)
@@ -142,5 +147,6 @@ _CHECKS: dict[str, Callable[[], str | None]] = {
     "flink": _no_flink,
     "s3": _no_s3,
     "kcat": _no_kcat,
+    "prometheus": _no_prometheus,
     "kafka-python-source": _no_kafka_python_source,
 }
