@@ -27,7 +27,9 @@ request must show.
 A node is ready where it knows the leader of the metadata quorum (`quorum`), the controller has it
 registered and unfenced (`registration`), it has applied what is committed (`metadata`), no partition
 refuses producers because this broker is not in its ISR (`min_isr`), each log directory answers
-(`log_directories`), and it does not shut down (`running`).
+(`log_directories`), and it does not shut down (`running`). A broker that ZooKeeper coordinates has its
+session with the ensemble (`session`) instead of the quorum. A node whose peers fall silent without closing
+their connections learns of it by the quorum's time-outs, so `quorum` may be some seconds late there.
 
 Names are those that the JMX exporter's usual rules make of Kafka's MBeans, and kafka_exporter's for topics,
 so that boards made for Kafka show something. A scrape is taken in slices of 5 ms; of 10,000 partitions it
@@ -45,6 +47,13 @@ for each committed offset. A scrape waits at most a second for each of the two; 
 not answer has no value in that page. Scrapes within a second show the same reading, and without scrapes
 nothing is read. Where ACLs are used, the brokers' own principal needs Describe and Read for the topics, as a
 super user has.
+
+## Boards and alerts
+
+`barnabas dashboards write DIR` writes boards for Grafana (cluster, topics, groups, quorum, transactions,
+Spark) and `barnabas.rules.yml` for Prometheus. They are made of the tables below: the usual phrases of the
+column *alarm* are the conditions, bold ones are critical, and each rule links to
+[troubleshooting](troubleshooting.md).
 
 ## Commands
 

@@ -10,6 +10,8 @@ import os
 import signal
 import threading
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -152,6 +154,34 @@ def all_in_sync(znodes: Any, topic: str = TOPIC) -> bool:
 
 
 @pytest.mark.timeout(120)
+def page(up: Up, node: int, path: str) -> tuple[int, str]:
+    """Status and body that a node's endpoint for metrics and health answers."""
+    address = next(entry["metrics"] for entry in up.state["nodes"] if entry["id"] == node)
+    try:
+        with urllib.request.urlopen(f"{address}{path}", timeout=30) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_nodes_show_their_session_and_one_controller(up: Up) -> None:
+    wait_until(
+        lambda: all(page(up, node, "/health/ready")[0] == 200 for node in (1, 2, 3)),
+        "some node is not ready",
+    )
+    checks = json.loads(page(up, 1, "/health/ready")[1])["checks"]
+    assert [check["check"] for check in checks] == [
+        "session", "registration", "min_isr", "log_directories", "running",
+    ]  # fmt: skip
+    pages = [page(up, node, "/metrics")[1].splitlines() for node in (1, 2, 3)]
+    assert all('barnabas_zookeeper_session{state="connected"} 1' in lines for lines in pages)
+    active = "kafka_controller_kafkacontroller_activecontrollercount"
+    assert sorted(line for lines in pages for line in lines if line.startswith(active)) == [
+        f"{active} 0", f"{active} 0", f"{active} 1",
+    ]  # fmt: skip
+    assert all("kafka_brokers 3" in lines for lines in pages)
+
+
 def test_topics_and_configurations_are_znodes_of_kafka_3_9(up: Up, znodes: KazooClient) -> None:
     create(up, TOPIC, PARTITIONS)
     topic = read_json(znodes, f"/brokers/topics/{TOPIC}")
