@@ -14,6 +14,7 @@ import sys
 import urllib.request
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import NamedTuple
@@ -40,6 +41,7 @@ DESCRIBES: Mapping[str, Sequence[str]] = {
 }
 """The pages about the cluster, each by the command that shows it."""
 COMMAND_S_MAX = 30
+COMMANDS_AT_ONCE = 4
 HTTP_S_MAX = 5
 LOG_BYTES_MAX = 8 * 1024 * 1024
 HEADERS_MAX = 100
@@ -79,8 +81,12 @@ def versions() -> Entry:
 
 def describes(where: Sequence[str]) -> Iterator[Entry]:
     """The pages about the cluster; `where` are the options that lead to it."""
-    for name, command in DESCRIBES.items():
-        yield f"cluster/{name}", _output([sys.executable, "-m", "barnabas", *command, *where])
+    commands = [
+        [sys.executable, "-m", "barnabas", *command, *where] for command in DESCRIBES.values()
+    ]
+    with ThreadPoolExecutor(COMMANDS_AT_ONCE) as pool:
+        for name, printed in zip(DESCRIBES, pool.map(_output, commands), strict=True):
+            yield f"cluster/{name}", printed
 
 
 def node_files(node: NodePlace) -> Iterator[Entry]:
