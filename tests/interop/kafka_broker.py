@@ -16,9 +16,7 @@ PATIENCE_S = 60.0
 class KafkaBroker:
     """One process of Apache Kafka that is a broker only."""
 
-    def __init__(self, cluster: Cluster, directory: Path, libs: Path = LIBS) -> None:
-        """`libs` are the jars of its release."""
-        self._class_path = f"{libs}/*"
+    def __init__(self, cluster: Cluster, directory: Path) -> None:
         node = cluster.node(cluster.node_ids[0])
         properties = Path(node["properties"]).read_text()
         meta = (Path(_value(properties, "log.dirs")) / "meta.properties").read_text()
@@ -35,14 +33,14 @@ class KafkaBroker:
         self._run("kafka.tools.StorageTool", "format", "-t", _value(meta, "cluster.id"))
         self.log = (directory / "kafka.log").open("wb")
         self.process = subprocess.Popen(
-            ["java", "-Xmx400m", "-cp", self._class_path, "kafka.Kafka", str(self.file)],
+            ["java", "-Xmx400m", "-cp", f"{LIBS}/*", "kafka.Kafka", str(self.file)],
             stdout=self.log,
             stderr=self.log,
         )
 
     def _run(self, main: str, *words: str) -> None:
         subprocess.run(
-            ["java", "-cp", self._class_path, main, *words, "-c", str(self.file)],
+            ["java", "-cp", f"{LIBS}/*", main, *words, "-c", str(self.file)],
             check=True,
             capture_output=True,
             timeout=PATIENCE_S,

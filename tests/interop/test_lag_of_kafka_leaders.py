@@ -14,12 +14,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from barnabas.testing.cluster import Cluster
 from tests.interop.kafka_broker import KAFKA_ID, KafkaBroker
-from tests.peers import LIBS_44
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 admin = pytest.importorskip("confluent_kafka.admin")
 
-pytestmark = [pytest.mark.peers("kafka44"), pytest.mark.java, pytest.mark.slow]
+pytestmark = [pytest.mark.peers("kafka"), pytest.mark.java, pytest.mark.slow]
 PATIENCE_S = 90.0
 TOPIC, GROUP = "java-led", "readers"
 RECORDS, READ = 10, 4
@@ -75,7 +74,7 @@ def test_the_lag_behind_a_java_leader_has_seconds(cluster: Cluster, tmp_path: Pa
     client = admin.AdminClient(servers)
     client.create_topics([admin.NewTopic("early", 1, 3)])["early"].result(PATIENCE_S)
     commit(servers, "early", 0)  # so that one of our brokers coordinates the group
-    kafka = KafkaBroker(cluster, tmp_path, LIBS_44)
+    kafka = KafkaBroker(cluster, tmp_path)
     try:
         wait_for("the Java broker is listed", lambda: KAFKA_ID in client.list_topics().brokers)
         topic = admin.NewTopic(TOPIC, 1, replica_assignment=[[KAFKA_ID]])
