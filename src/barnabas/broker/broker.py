@@ -59,9 +59,11 @@ from barnabas.metadata.features import DIRECTORIES_SINCE
 from barnabas.metadata.image.image import BROKER, CLUSTER_DEFAULT, MetadataImage
 from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.ports import Ports, Wakeup, no_work
+from barnabas.replication.sessions import PartitionKey
 from barnabas.security.authorization.authorizer import authorizer_of
 from barnabas.security.quotas.client_quotas import ClientQuotas, QuotaWindows
 from barnabas.types import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Endpoint, TopicPartition, Uuid
+from barnabas.wire.messages.fetch_response import FetchResponse
 from barnabas.wire.messages.produce_response import ProduceResponse
 
 
@@ -103,6 +105,7 @@ class Broker:
         )
         self.deadlines, self.slices = Deadlines(ports), CooperativeJobs(ports)
         self.metadata_hold = self._watch_leaders(channels)
+        self.brokers_died = self.metadata_hold.shown
         selector = replica_selector(config.replication.selector, image, self.node_id)
         index, configs = ReplicaIndex(image), TopicConfigs(image, self.broker_texts)
         known = {path: identities.get(path) for path in config.log_dirs}
@@ -335,6 +338,12 @@ class Broker:
         """A produce request of `listener` waited and failed in part: say who leads now."""
         add_produce_leaders(self, response, listener)
 
+    def add_fetch_leaders(
+        self, response: FetchResponse, listener: str, found: dict[PartitionKey, Partition | None]
+    ) -> None:
+        """A fetch of `listener` has failed in part: say who leads now."""
+        add_fetch_leaders(self, response, listener, found)
+
     def controller_for_clients(self, view: ClusterView) -> int:
         """A broker to send administration to; -1 where none is there. Any of them forwards, so it is this
         one, which is certainly alive; another one where this one is fenced or about to leave. Where a
@@ -505,8 +514,7 @@ def _fetch_service(
         broker.deadlines,
         broker.slices,
         FetchLimits(limits.fetch_bytes_max, limits.fetch_sessions_max),
-        partial(add_fetch_leaders, broker),
+        broker,
         broker.throttle,
         selector,
-        brokers_died=broker.metadata_hold.shown,
     )

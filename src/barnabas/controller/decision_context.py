@@ -74,7 +74,7 @@ class ControllerContext:
         "voters",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the facts beside the image
         self,
         image: MetadataImage,
         settings: ControllerSettings,

@@ -68,7 +68,7 @@ class ClassicGroupMember:
         "parked_sync",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - fields of JoinGroup
         self,
         member_id: str,
         instance_id: str | None,

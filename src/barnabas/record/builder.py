@@ -104,7 +104,7 @@ def _write_headers(body: bytearray, headers: Iterable[tuple[str, bytes | None]])
             body += content
 
 
-def build_batch(
+def build_batch(  # noqa: PLR0913 - fields of a batch header
     records: Sequence[RecordTuple],
     *,
     timestamp_ms: int,

@@ -25,7 +25,7 @@ from barnabas.record.words import big_32, big_64
 
 
 @compiled
-def decode_small_batches(
+def decode_small_batches(  # noqa: PLR0913 - compiled: it takes arrays
     data: Bytes, at: int, size_max: int, first_offset: int, end_offset: int,
     offsets: Longs, timestamps_us: Longs, append_time: Bytes,
     key_ends: Ints, key_valid: Bytes, key_bytes: Bytes,

@@ -193,7 +193,7 @@ class RequestContext:
         "software",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - fields of a header and its connection
         self,
         *,
         api_key: int,

@@ -66,7 +66,7 @@ class _Declared(NamedTuple):
     flexible: bool
 
 
-def _declare(
+def _declare(  # noqa: PLR0913 - attributes of a field
     kind: str,
     since: int,
     until: int = FOREVER,

@@ -51,7 +51,7 @@ class ServerLimits:
 class RequestServer:
     """One listener's API table and connections. `accept` is the callback for `ports.network.listen`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - keywords of the composition root
         self,
         ports: Ports,
         listener: str,

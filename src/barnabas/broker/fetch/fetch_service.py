@@ -20,7 +20,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from barnabas.broker.cooperative_jobs import GOES_ON, CooperativeJobs, Step, take_all
 from barnabas.broker.deadlines import Deadlines
@@ -73,6 +73,22 @@ class FetchLimits(NamedTuple):
     sessions_max: int
 
 
+class FetchHost(Protocol):
+    """The part of the broker that its fetches need."""
+
+    def add_fetch_leaders(
+        self,
+        response: FetchResponse,
+        listener: str,
+        found: dict[PartitionKey, Partition | None],
+        /,
+    ) -> None:
+        """Complete errors about leadership with who leads now (KIP-951)."""
+
+    def brokers_died(self) -> object:
+        """Whether a broker has died within the last seconds."""
+
+
 class FetchService:
     """All fetches of one broker."""
 
@@ -83,22 +99,18 @@ class FetchService:
         deadlines: Deadlines,
         jobs: CooperativeJobs,
         limits: FetchLimits,
-        add_leaders: Callable[[FetchResponse, str, dict[PartitionKey, Partition | None]], None],
+        host: FetchHost,
         throttle: ReplicationThrottle | None = None,
         selector: RackAwareReplicaSelector | None = None,
-        *,
-        brokers_died: Callable[[], object] = bool,
     ) -> None:
-        """`add_leaders` completes errors about leadership with who leads now (KIP-951). `brokers_died` says
-        whether a broker has died within the last seconds."""
-        self.brokers_died = brokers_died
+        self.brokers_died = host.brokers_died
         self._throttle = throttle
         self._ports = ports
         self.bounds = ports.bounds.fetch
         self._deadlines = deadlines
         self._jobs = jobs
         self.response_bytes_max = limits.response_bytes_max
-        self._add_leaders = add_leaders
+        self._add_leaders = host.add_fetch_leaders
         self._sessions = FetchSessions(ports, find, limits.sessions_max, self._on_drop)
         self.sessions = self._sessions.cache
         self.reads_from_followers = selector is not None

@@ -141,7 +141,7 @@ class InFlight:
 class ClientConnection:
     """One stream to `endpoint`. `on_end(self, error)` is called once when it is over."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a connection is made in two places
         self,
         endpoint: Endpoint,
         client_id: str,

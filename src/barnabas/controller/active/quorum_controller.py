@@ -119,7 +119,7 @@ def _context(
 class QuorumController:
     """One node's controller; the role that handlers get."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - keywords of the composition root
         self,
         ports: Ports,
         config: NodeConfig,

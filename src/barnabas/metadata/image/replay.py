@@ -220,7 +220,7 @@ def _rows(image: MetadataImage, rows: Rows) -> None:
         image.changes.partitions.update({(topic.id, index): None for index in created})
 
 
-def _place(
+def _place(  # noqa: PLR0913 - columns of a partition
     image: MetadataImage,
     topic: Topic,
     index: int,
@@ -303,7 +303,7 @@ def _row(topic: Topic, index: int) -> tuple[Any, ...]:
     )
 
 
-def _set_row(
+def _set_row(  # noqa: PLR0913 - columns of a partition
     image: MetadataImage,
     topic: Topic,
     index: int,
