@@ -1,7 +1,7 @@
 """Requests that are handled in steps: all of them at once, or a part per turn of the loop.
 
 A step appends to, or reads from, some ten partitions. A handler writes its steps once, as a generator that
-yields `GOES_ON` behind each step and the answer at its end. :meth:`CooperativeJobs.answer` takes all steps of
+yields `CONTINUES` behind each step and the answer at its end. :meth:`CooperativeJobs.answer` takes all of
 a small request in the turn in which it arrives. A large one becomes a job: it runs as many steps as one turn
 allows and continues in later turns; other requests are served in between. Jobs do not wait for each other:
 each gets a part of every turn.
@@ -29,14 +29,14 @@ OnError = Callable[[Exception], None]
 A = TypeVar("A", bound=Message | Parked | None)
 
 
-class Step(Enum):
+class StepResult(Enum):
     """The end of a step that is not the last one. (A generator that returned its answer would cost half a
     microsecond more.)"""
 
-    GOES_ON = 0
+    CONTINUES = 0
 
 
-GOES_ON = Step.GOES_ON
+CONTINUES = StepResult.CONTINUES
 
 
 class CooperativeJobs:
@@ -50,7 +50,7 @@ class CooperativeJobs:
 
     def answer(
         self,
-        steps: Iterable[A | Step],
+        steps: Iterable[A | StepResult],
         *,
         at_once: bool,
         parked: Working | None = None,
@@ -107,19 +107,19 @@ class CooperativeJobs:
             request.end_turn(now_ms())  # what it waits for from now on is no work
 
 
-def take_all(steps: Iterable[A | Step]) -> A:
+def take_all(steps: Iterable[A | StepResult]) -> A:
     """Take all steps in this turn of the loop. Returns the answer at their end."""
-    answer: A | Step = GOES_ON
+    answer: A | StepResult = CONTINUES
     for step in steps:
         answer = step
-    assert not isinstance(answer, Step), f"{steps} has no answer"
+    assert not isinstance(answer, StepResult), f"{steps} has no answer"
     return answer
 
 
-def _answering(steps: Iterable[A | Step], parked: Working) -> Iterator[None]:
+def _answering(steps: Iterable[A | StepResult], parked: Working) -> Iterator[None]:
     """The steps of a job, and the answer at their end."""
     for last in steps:
-        if not isinstance(last, Step):
+        if not isinstance(last, StepResult):
             _complete(parked, last)
             return
         yield

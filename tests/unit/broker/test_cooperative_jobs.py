@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from barnabas.broker.broker import Broker
-from barnabas.broker.cooperative_jobs import GOES_ON, CooperativeJobs, Step
+from barnabas.broker.cooperative_jobs import CONTINUES, CooperativeJobs, StepResult
 from barnabas.broker.handlers import produce
 from barnabas.broker.partitions.partition import Partition
 from barnabas.client.network.connection import ChannelError
@@ -222,10 +222,10 @@ ANSWER = ProduceResponse()
 
 def answering(
     count: int, answer: ProduceResponse | Working = ANSWER, *, fails: bool = False
-) -> Iterator[ProduceResponse | Working | Step]:
+) -> Iterator[ProduceResponse | Working | StepResult]:
     """`count` steps; the last one `fails`, or `answer` is behind it."""
     for _ in range(count):
-        yield GOES_ON
+        yield CONTINUES
     if fails:
         raise RuntimeError("a fault")
     yield answer

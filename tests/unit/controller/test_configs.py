@@ -317,7 +317,7 @@ def test_a_topic_s_synonyms_are_keys_of_a_broker(world: World) -> None:
 
 def test_no_keys_asked_are_all_keys(world: World) -> None:
     everything = described(world, TOPIC, "t").configs
-    assert len(everything) == 33
+    assert len(everything) == 37
     assert described(world, TOPIC, "t", keys=[]).configs == everything
 
 

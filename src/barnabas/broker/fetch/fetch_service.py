@@ -22,7 +22,7 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from barnabas.broker.cooperative_jobs import GOES_ON, CooperativeJobs, Step, take_all
+from barnabas.broker.cooperative_jobs import CONTINUES, CooperativeJobs, StepResult, take_all
 from barnabas.broker.deadlines import Deadlines
 from barnabas.broker.fetch.delayed_fetch import DelayedFetch, DelayedFetchAnswer, FetchState
 from barnabas.broker.fetch.fetch_read import (
@@ -158,7 +158,7 @@ class FetchService:
 
     def _serve(
         self, fetch: DelayedFetch, request: FetchRequest, per_step: int | None
-    ) -> Iterator[FetchResponse | Parked | Step | None]:
+    ) -> Iterator[FetchResponse | Parked | StepResult | None]:
         """Apply the request to its session, `per_step` partitions with each step (None: in one step), and
         read. At the end is the answer, or what waits for it; None where the fetch was given up between two
         steps."""
@@ -168,7 +168,7 @@ class FetchService:
                 yield None
                 return
             sessions.update(session, topics)
-            yield GOES_ON
+            yield CONTINUES
         sessions.forget(session, request)
         sessions.keep_or_close(session, request)
         fetch.whole = fetch.whole or session.id == NO_SESSION
@@ -180,14 +180,14 @@ class FetchService:
                     yield None
                     return
                 progress.add_named(topics)
-                yield GOES_ON
+                yield CONTINUES
             progress.end()
         if fetch.whole:
             if per_step is not None:
                 fetch.enter(FetchState.READING)
             read_pass = fetch.new_read_pass(whole=True)
             for _ in self._reader.read_all(fetch, read_pass):
-                yield GOES_ON
+                yield CONTINUES
         else:
             read_pass = self._reader.read_news(fetch)
         if fetch.state is ENDED:

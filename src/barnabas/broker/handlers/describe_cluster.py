@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from barnabas.broker.cluster_view import CLUSTER_OPERATIONS, NOT_ASKED, ClusterView
-from barnabas.broker.cooperative_jobs import GOES_ON, Step
+from barnabas.broker.cooperative_jobs import CONTINUES, StepResult
 from barnabas.broker.metrics import Metrics, count_steps
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.error_responses import top_level_error
@@ -79,10 +79,10 @@ def handle(
 
 def _add_metrics(
     response: DescribeClusterResponse, broker: DescribeClusterRole
-) -> Iterator[DescribeClusterResponse | Step]:
+) -> Iterator[DescribeClusterResponse | StepResult]:
     counted: Metrics = {}
     for _ in count_steps(broker, counted.update):
-        yield GOES_ON
+        yield CONTINUES
     response.metrics = [ControllerMetric(name=name, value=counted[name]) for name in counted]
     yield response
 

@@ -22,7 +22,7 @@ from barnabas.broker.cluster_view import (
 )
 from barnabas.broker.controller_client.auto_topic_creation import INTERNAL_TOPICS
 from barnabas.broker.controller_client.metadata_hold import Led
-from barnabas.broker.cooperative_jobs import GOES_ON, Step
+from barnabas.broker.cooperative_jobs import CONTINUES, StepResult
 from barnabas.config.topic_names import check_topic_name
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.image.topic import Topic
@@ -104,7 +104,7 @@ def _known_topics(
 
 def _describe(
     request: MetadataRequest, ctx: RequestContext, broker: MetadataRole, parked: Working | None
-) -> Iterator[MetadataResponse | Step | None]:
+) -> Iterator[MetadataResponse | StepResult | None]:
     """Describe some partitions with each step; a partition takes some 5 µs. Each topic is as it is in its
     turn. There is no answer where the connection of `parked` has ended."""
     description = _Description(request, ctx, broker)
@@ -112,7 +112,7 @@ def _describe(
         if parked is not None and parked.done:
             yield None
             return
-        yield GOES_ON
+        yield CONTINUES
     yield description.response()
 
 

@@ -21,7 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.broker.controller_client.auto_topic_creation import INTERNAL_TOPICS
-from barnabas.broker.cooperative_jobs import GOES_ON, Step, take_all
+from barnabas.broker.cooperative_jobs import CONTINUES, StepResult, take_all
 from barnabas.broker.leader_hints import LEADERSHIP, add_produce_leaders
 from barnabas.broker.partitions.delayed_produce import NO_LEADER, DelayedProduce
 from barnabas.broker.partitions.partition import Partition
@@ -121,7 +121,7 @@ def _append_all(
     broker: ProduceRole,
     proofs: Proofs | None,
     parked: Working | None,
-) -> Iterator[ProduceResponse | Parked | Step | None]:
+) -> Iterator[ProduceResponse | Parked | StepResult | None]:
     """Append to some partitions of a topic with each step; at the end the answer, or what waits for it.
     Raises KafkaError where there can be none."""
     acks, version = request.acks, ctx.api_version
@@ -160,7 +160,7 @@ def _append_all(
                             waiting = _delayed(response, ctx, broker, parked)
                         waiting.add(partition, reached, answer, acks)
                 answers.append(answer)
-            yield GOES_ON
+            yield CONTINUES
     if acks == 0:
         _check_unanswered(responses)
         yield None
