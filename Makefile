@@ -94,7 +94,7 @@ interop: venv ## All tests with other people's clients and Apache Kafka beside u
 peers: ## Apache Kafka 4.4.0 into peers/libs44, 4.3.0 into peers/libs, its clients and Connect into peers/clients, 3.9.1 with its ZooKeeper into peers/libs39, Apache Flink into peers/flink, Hadoop's S3A and an S3 server, for benchmarks and comparisons
 	$(PYTHON) tools/peers.py
 
-GENERATED := src/barnabas/wire/messages src/barnabas/metadata/records src/barnabas/group/records src/barnabas/transaction/records
+GENERATED := src/barnabas/wire/messages src/barnabas/metadata/records src/barnabas/group/records src/barnabas/share/records src/barnabas/transaction/records
 # Of Apache Kafka 3.9.1, which `make peers` brings.
 CLIENTS_39 ?= peers/libs39/kafka-clients-3.9.1.jar
 messages: venv ## Write the protocol's classes again from Kafka's definitions (after `make peers`)

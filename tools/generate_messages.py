@@ -31,6 +31,7 @@ JARS = {
     "kafka-clients": "wire/messages",
     "kafka-metadata": "metadata/records",
     "kafka-group-coordinator": "group/records",
+    "kafka-share-coordinator": "share/records",
     "kafka-transaction-coordinator": "transaction/records",
     "kafka-storage": "wire/messages",
 }
@@ -39,9 +40,7 @@ OF_ZOOKEEPER_MODE = re.compile(
 )
 """Messages that Kafka 3.9 has and Kafka 4 lacks; they go into a package of their own."""
 KAFKA_39_PACKAGE = "kafka39"
-SKIPPED = re.compile(
-    r"AbortedTxn|Remote(LogSegment|Partition)|SnapshotKey|SnapshotValue|ShareUpdate"
-)
+SKIPPED = re.compile(r"AbortedTxn|Remote(LogSegment|Partition)")
 
 # Tagged fields that only Barnabas has; Kafka skips tags that it does not know. First, on metadata records.
 REASON = {"name": "Reason", "type": "string", "versions": "0+", "nullableVersions": "0+",

@@ -69,6 +69,7 @@ class NodeConfig:
     offsets: settings.OffsetsSettings
     groups: settings.GroupSettings
     transactions: settings.TransactionSettings
+    share_coordinator: settings.ShareCoordinatorSettings
     _texts: Mapping[str, str] = field(repr=False)
     coordination: ClusterCoordination = QUORUM
     """The coordinator of the node's cluster."""
@@ -256,6 +257,7 @@ def _build(
         offsets=settings.OffsetsSettings(values),
         groups=settings.GroupSettings(values),
         transactions=settings.TransactionSettings(values),
+        share_coordinator=settings.ShareCoordinatorSettings(values),
         _texts=texts,
         coordination=coordination,
     )

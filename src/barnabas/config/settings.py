@@ -218,6 +218,21 @@ class GroupSettings(Settings):
         return [ASSIGNOR_CLASSES.get(name, name) for name in self.consumer_assignors]
 
 
+class ShareCoordinatorSettings(Settings):
+    """``__share_group_state`` and its coordinators."""
+
+    topic_partitions: int = _key("share.coordinator.state.topic.num.partitions")
+    topic_replication_factor: int = _key("share.coordinator.state.topic.replication.factor")
+    topic_min_isr: int = _key("share.coordinator.state.topic.min.isr")
+    topic_segment_bytes: int = _key("share.coordinator.state.topic.segment.bytes")
+    topic_compression: int = _key("share.coordinator.state.topic.compression.codec")
+    load_bytes: int = _key("share.coordinator.load.buffer.size")
+    write_timeout_ms: int = _key("share.coordinator.write.timeout.ms")
+    updates_per_snapshot: int = _key("share.coordinator.snapshot.update.records.per.snapshot")
+    prune_interval_ms: int = _key("share.coordinator.state.topic.prune.interval.ms")
+    cold_interval_ms: int = _key("share.coordinator.cold.partition.snapshot.interval.ms")
+
+
 class TransactionSettings(Settings):
     """``__transaction_state`` and transactions."""
 
