@@ -1,0 +1,201 @@
+"""The offsets of a share partition that are under way, as pieces of equal state.
+
+A piece is cut where a part of it changes, and joined again with a neighbour that has become its equal, so
+that memory follows the number of different states, not of records.
+
+Invariant: pieces are sorted and leave no offset out; together they reach from `start` to before `end`.
+
+Source: ``InFlightBatch`` and ``InFlightState`` of Apache Kafka 4.3, which keep a state per offset once a
+batch is cut.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterable
+
+from barnabas.share.delivery import DeliveryState
+
+NO_MEMBER = ""
+UNLOCKED_MS = math.inf
+
+
+class Piece:
+    """Offsets `first` to `last` with one state."""
+
+    __slots__ = ("deliveries", "first", "last", "lock_ms", "member", "pending", "span", "state")
+
+    def __init__(
+        self,
+        first: int,
+        last: int,
+        state: DeliveryState,
+        deliveries: int,
+        member: str = NO_MEMBER,
+        lock_ms: float = UNLOCKED_MS,
+        pending: object | None = None,
+        span: int = 0,
+    ) -> None:
+        self.first = first
+        self.last = last
+        self.state = state
+        self.deliveries = deliveries
+        """How often it was delivered, the delivery under way among them."""
+        self.member = member
+        """The member that holds it, or that did when the change under way began."""
+        self.lock_ms = lock_ms
+        """When it is taken from its member; infinite where no member holds it."""
+        self.pending = pending
+        """The change whose write is under way: the state is the new one, and goes back where that fails."""
+        self.span = span or last - first + 1
+        """Its size when it was first delivered, of which later deliveries are parts."""
+
+    def __len__(self) -> int:
+        return self.last - self.first + 1
+
+    def __repr__(self) -> str:
+        held = f" by {self.member}" if self.member else ""
+        return f"Piece({self.first}-{self.last} {self.state.name} x{self.deliveries}{held})"
+
+    @property
+    def is_available(self) -> bool:
+        return self.state is DeliveryState.AVAILABLE and self.pending is None
+
+    @property
+    def is_settled(self) -> bool:
+        """It is final, and that is kept."""
+        return self.state.is_final and self.pending is None
+
+    def equals(self, other: Piece) -> bool:
+        """Whether both are one piece if they are neighbours."""
+        return (
+            self.state is other.state
+            and self.pending is other.pending
+            and self.lock_ms == other.lock_ms
+            and self.member == other.member
+            and self.deliveries == other.deliveries
+        )
+
+    def cut(self, last: int) -> Piece:
+        """End at `last`; the rest as a piece of its own."""
+        rest = Piece(
+            last + 1,
+            self.last,
+            self.state,
+            self.deliveries,
+            self.member,
+            self.lock_ms,
+            self.pending,
+            self.span,
+        )
+        self.last = last
+        return rest
+
+
+class InFlight:
+    """All pieces."""
+
+    __slots__ = ("_pieces", "end", "start")
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        """The first offset whose delivery is not final."""
+        self.end = start
+        """The first offset that was not fetched yet."""
+        self._pieces: list[Piece] = []
+
+    def __repr__(self) -> str:
+        return f"InFlight({self.start} to {self.end} in {len(self._pieces)} pieces)"
+
+    def __len__(self) -> int:
+        """How many pieces there are."""
+        return len(self._pieces)
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        """As they are now; changing one is left to those that may."""
+        return tuple(self._pieces)
+
+    @property
+    def size(self) -> int:
+        """Offsets under way."""
+        return self.end - self.start
+
+    def add(self, piece: Piece) -> None:
+        """Offsets that were not under way. They begin at the end."""
+        assert piece.first == self.end, f"{piece!r} leaves a gap: {self!r}"
+        self._pieces.append(piece)
+        self.end = piece.last + 1
+
+    def begin_at(self, offset: int) -> None:
+        """Offsets before `offset` are under way no longer."""
+        pieces = self._pieces
+        at = self._index(offset)
+        if at < len(pieces) and pieces[at].first < offset <= pieces[at].last:
+            pieces[at].first = offset
+        del pieces[:at]
+        if pieces and pieces[0].last < offset:
+            del pieces[0]
+        self.start = max(self.start, offset)
+        self.end = max(self.end, self.start)
+
+    def over(self, first: int, last: int) -> list[Piece]:
+        """Pieces that have an offset in `first` to `last`, uncut."""
+        pieces, found = self._pieces, []
+        for at in range(self._index(first), len(pieces)):
+            if pieces[at].first > last:
+                break
+            if pieces[at].last >= first:
+                found.append(pieces[at])
+        return found
+
+    def between(self, first: int, last: int) -> list[Piece]:
+        """The pieces that are exactly `first` to `last`, cut where they reached farther."""
+        self._cut_before(first)
+        self._cut_before(last + 1)
+        return self.over(first, last)
+
+    def _cut_before(self, offset: int) -> None:
+        at = self._index(offset)
+        if at < len(self._pieces):
+            piece = self._pieces[at]
+            if piece.first < offset <= piece.last:
+                self._pieces.insert(at + 1, piece.cut(offset - 1))
+
+    def _index(self, offset: int) -> int:
+        """The piece that has `offset`, or the first one where none does."""
+        return max(bisect_right(self._pieces, offset, key=_first) - 1, 0)
+
+    def join(self) -> None:
+        """Make neighbours that have become equal one piece, and drop the settled ones at the start."""
+        joined: list[Piece] = []
+        for piece in self._pieces:
+            if not joined and piece.is_settled:
+                self.start = piece.last + 1
+            elif joined and joined[-1].equals(piece):
+                joined[-1].last = piece.last
+                joined[-1].span = max(joined[-1].span, piece.span)
+            else:
+                joined.append(piece)
+        self._pieces = joined
+        self.end = max(self.end, self.start)
+
+    def validate(self) -> None:
+        """Check the invariant. Raises AssertionError."""
+        expected = self.start
+        for piece in self._pieces:
+            assert piece.first == expected <= piece.last, f"{piece!r} in {self!r}"
+            held = piece.state is DeliveryState.ACQUIRED
+            assert held == bool(piece.member) or piece.pending is not None, repr(piece)
+            expected = piece.last + 1
+        assert expected == self.end, repr(self)
+
+
+def _first(piece: Piece) -> int:
+    return piece.first
+
+
+def total(pieces: Iterable[Piece]) -> int:
+    """How many offsets the pieces have."""
+    return sum(map(len, pieces))

@@ -1,0 +1,466 @@
+"""One partition as one share group sees it, at the leader: a pure machine of locks and deliveries.
+
+A member acquires records, holds them until its lock ends, and accepts, releases or rejects them. A record
+that is released or whose lock ends is delivered again, until it was delivered `deliveries_max` times; then it
+is archived, as a rejected one is. Which records are final is written to the share coordinator before an
+acknowledgement is answered; a write that fails gives the records back to their member. Writes follow one
+another: what is acknowledged while one is under way goes with the next.
+
+Invariants: a record has at most one holder; the start never goes back while this leader leads; a settled
+record is not delivered again.
+
+Records that were delivered often come alone or in small parts, so that one that kills its consumers takes few
+others with it. Offsets that the log lacks (compaction, markers) are acquired with their neighbours; the
+member acknowledges them as gaps.
+
+Source: ``SharePartition`` of Apache Kafka 4.3; KIP-932, KIP-1206 (strict `max_records`), KIP-1222 (renewal),
+KIP-1226 (`delivery_complete_count`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from barnabas.broker.share.in_flight import NO_MEMBER, UNLOCKED_MS, InFlight, Piece, total
+from barnabas.share.delivery import DeliveryState, StateBatch, combine
+from barnabas.wire.errors import ErrorCode, KafkaError
+
+GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
+"""The kinds of acknowledgement, as in requests."""
+_STATE_AFTER = {
+    GAP: DeliveryState.ARCHIVED,
+    ACCEPT: DeliveryState.ACKNOWLEDGED,
+    RELEASE: DeliveryState.AVAILABLE,
+    REJECT: DeliveryState.ARCHIVED,
+}
+DELIVERED_WHOLE_MIN = 2
+"""Records that were delivered less often than this are never delivered in parts."""
+
+
+class ShareLimits(NamedTuple):
+    """The group's configuration, as it is now."""
+
+    deliveries_max: int
+    in_flight_max: int
+    lock_ms: int
+    renews: bool
+    """Whether members may prolong their locks."""
+
+
+class Acquired(NamedTuple):
+    """Offsets that a member holds now."""
+
+    first: int
+    last: int
+    deliveries: int
+
+
+class Acknowledgement(NamedTuple):
+    """One kind of acknowledgement of offsets `first` to `last`."""
+
+    first: int
+    last: int
+    kind: int
+
+
+class Change:
+    """Records that changed together, and what is to be written of them."""
+
+    __slots__ = ("batches",)
+
+    def __init__(self) -> None:
+        self.batches: list[StateBatch] = []
+
+    def __repr__(self) -> str:
+        return f"Change({self.batches})"
+
+
+class StateWrite(NamedTuple):
+    """A write to the share coordinator: call `on_written` with it."""
+
+    state_epoch: int
+    leader_epoch: int
+    start_offset: int
+    delivery_complete_count: int
+    batches: tuple[StateBatch, ...]
+    changes: tuple[Change, ...]
+
+
+class Wanted(NamedTuple):
+    """What a member asks for."""
+
+    records_max: int
+    batch_size: int = 0
+    """Report new records in parts of about this many."""
+    strict: bool = False
+    """Never acquire more than `records_max`; else the last batch is acquired whole."""
+
+
+class SharePartition:
+    """The state of one share partition while its leader leads in one epoch."""
+
+    __slots__ = (
+        "_deadline_ms",
+        "_queued",
+        "_writing",
+        "in_flight",
+        "leader_epoch",
+        "may_be_available",
+        "state_epoch",
+    )
+
+    def __init__(
+        self,
+        leader_epoch: int,
+        state_epoch: int,
+        start_offset: int,
+        batches: Sequence[StateBatch] = (),
+    ) -> None:
+        """What the share coordinator kept: `batches` are sorted and apart. Offsets between them were not
+        delivered by a leader that could write it."""
+        self.leader_epoch = leader_epoch
+        self.state_epoch = state_epoch
+        self.in_flight = flight = InFlight(start_offset)
+        for batch in combine((), batches, start_offset):
+            if batch.first > flight.end:
+                flight.add(Piece(flight.end, batch.first - 1, DeliveryState.AVAILABLE, 0))
+            state = DeliveryState(batch.state)
+            flight.add(Piece(batch.first, batch.last, state, batch.deliveries))
+        flight.join()
+        self.may_be_available = bool(len(flight))
+        """Some piece may be available; else there is nothing before the end."""
+        self._deadline_ms = math.inf
+        self._queued: list[Change] = []
+        self._writing: StateWrite | None = None
+
+    def __repr__(self) -> str:
+        return f"SharePartition(epoch {self.leader_epoch}, state {self.state_epoch}, {self.in_flight!r})"
+
+    def describe(self) -> dict[str, object]:
+        """The state, for tools and failing tests."""
+        flight = self.in_flight
+        return {"start": flight.start, "end": flight.end, "pieces": list(map(repr, flight.pieces))}
+
+    def validate(self) -> None:
+        """Check the invariants of the pieces. Raises AssertionError."""
+        self.in_flight.validate()
+        first = next(iter(self.in_flight.pieces), None)
+        assert first is None or not first.is_settled, f"{first!r} is settled: {self!r}"
+
+    # Delivery
+
+    def next_fetch_offset(self) -> int:
+        """Where to read for the next delivery: at the first available record, else at the end."""
+        if self.may_be_available:
+            for piece in self.in_flight.pieces:
+                if piece.is_available:
+                    return piece.first
+            self.may_be_available = False
+        return self.in_flight.end
+
+    def can_acquire(self, limits: ShareLimits) -> bool:
+        """Whether a member may be delivered something, if the log has it."""
+        flight = self.in_flight
+        return self.next_fetch_offset() < flight.end or flight.size < limits.in_flight_max
+
+    def acquire(
+        self,
+        member: str,
+        wanted: Wanted,
+        fetch_offset: int,
+        batches: Sequence[tuple[int, int]],
+        limits: ShareLimits,
+        now_ms: float,
+    ) -> list[Acquired]:
+        """Deliver to `member` what it wants of `batches` (first and last offset of each), which were read
+        from `fetch_offset` on."""
+        if not batches or wanted.records_max <= 0:
+            return []
+        flight = self.in_flight
+        begin, last = batches[0][0], batches[-1][1]
+        if fetch_offset < begin:
+            self._skip_missing(fetch_offset, begin)
+        position = max(begin, flight.start)
+        if last < position:
+            return []
+        found, is_whole = self._acquire_again(
+            member, wanted, (position, last), batches, limits, now_ms
+        )
+        left = wanted.records_max - sum(part.last - part.first + 1 for part in found)
+        first, room = max(flight.end, position), limits.in_flight_max - flight.size
+        if is_whole and left > 0 and room > 0 and first <= last:
+            upto = _end_of(first, min(left, room), last, batches, wanted)
+            lock_ms = self._lock(limits, now_ms)
+            flight.add(Piece(first, upto, DeliveryState.ACQUIRED, 1, member, lock_ms))
+            found += _parts(first, upto, batches, wanted)
+        return found
+
+    def _acquire_again(
+        self,
+        member: str,
+        wanted: Wanted,
+        span: tuple[int, int],
+        batches: Sequence[tuple[int, int]],
+        limits: ShareLimits,
+        now_ms: float,
+    ) -> tuple[list[Acquired], bool]:
+        """Deliver available records in `span`; whether others may come with them."""
+        found: list[Acquired] = []
+        left = wanted.records_max
+        for piece in self.in_flight.over(*span):
+            if left <= 0:
+                break
+            if not piece.is_available:
+                continue
+            first, last = max(piece.first, span[0]), min(piece.last, span[1])
+            part = _part_size(piece, limits.deliveries_max)
+            if part and found:
+                return found, False
+            if part:
+                last = min(last, first + part - 1)
+            last = _end_of(first, left, last, batches, wanted)
+            for taken in self.in_flight.between(first, last):
+                taken.state, taken.member = DeliveryState.ACQUIRED, member
+                taken.deliveries += 1
+                taken.lock_ms = self._lock(limits, now_ms)
+                found.append(Acquired(taken.first, taken.last, taken.deliveries))
+            left -= last - first + 1
+            if part:
+                return found, False
+        return found, True
+
+    def _skip_missing(self, offset: int, begin: int) -> None:
+        """The log has nothing from `offset` to before `begin`: records there are archived."""
+        flight = self.in_flight
+        for piece in flight.between(offset, min(begin, flight.end) - 1):
+            if piece.is_available:
+                piece.state = DeliveryState.ARCHIVED
+        if begin > flight.end:
+            flight.add(Piece(flight.end, begin - 1, DeliveryState.ARCHIVED, 0))
+        flight.join()
+
+    def archive(
+        self, acquired: Sequence[Acquired], ranges: Sequence[tuple[int, int]]
+    ) -> list[Acquired]:
+        """Take `ranges` out of what was just acquired: they are of aborted transactions, and nobody is
+        delivered them. What is left."""
+        left = list(acquired)
+        for first, last in ranges:
+            kept: list[Acquired] = []
+            for part in left:
+                if part.last < first or part.first > last:
+                    kept.append(part)
+                    continue
+                for piece in self.in_flight.between(max(part.first, first), min(part.last, last)):
+                    _settle(piece, DeliveryState.ARCHIVED)
+                if part.first < first:
+                    kept.append(part._replace(last=first - 1))
+                if part.last > last:
+                    kept.append(part._replace(first=last + 1))
+            left = kept
+        self.in_flight.join()
+        return left
+
+    def _lock(self, limits: ShareLimits, now_ms: float) -> float:
+        lock_ms = now_ms + limits.lock_ms
+        self._deadline_ms = min(self._deadline_ms, lock_ms)
+        return lock_ms
+
+    # Acknowledgement
+
+    def acknowledge(
+        self, member: str, told: Sequence[Acknowledgement], limits: ShareLimits, now_ms: float
+    ) -> Change | None:
+        """Take what a member says of the records that it holds, in the order of offsets: all of it, or none.
+        The change to wait for; None where nothing has to be written. Raises INVALID_RECORD_STATE, INVALID_REQUEST."""
+        start = self.in_flight.start
+        present = [
+            item._replace(first=max(item.first, start)) for item in told if item.last >= start
+        ]
+        before = -1
+        for item in present:
+            if item.first <= before:
+                raise _invalid("The record is acknowledged twice.")
+            self._check(member, item, limits)
+            before = item.last
+        change = Change()
+        for item in present:
+            for piece in self.in_flight.between(item.first, item.last):
+                if item.kind == RENEW:
+                    piece.lock_ms = self._lock(limits, now_ms)
+                else:
+                    self._begin(piece, _STATE_AFTER[item.kind], change, limits)
+        return self._queue(change)
+
+    def _check(self, member: str, told: Acknowledgement, limits: ShareLimits) -> None:
+        if told.last >= self.in_flight.end:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                "Batch record not found. The last offset in request is past acquired records.",
+            )
+        if told.kind == RENEW and not limits.renews:
+            raise _invalid("Renewing acquisition locks is not enabled for the group.")
+        for piece in self.in_flight.over(told.first, told.last):
+            if piece.state is not DeliveryState.ACQUIRED or piece.pending is not None:
+                raise _invalid("The batch cannot be acknowledged. It is not in the acquired state.")
+            if piece.member != member:
+                raise _invalid("Member is not the owner of batch record")
+
+    def _begin(
+        self, piece: Piece, state: DeliveryState, change: Change, limits: ShareLimits
+    ) -> None:
+        if state is DeliveryState.AVAILABLE and piece.deliveries >= limits.deliveries_max:
+            state = DeliveryState.ARCHIVED
+        piece.state, piece.pending = state, change
+        change.batches.append(StateBatch(piece.first, piece.last, state, piece.deliveries))
+
+    def release(self, member: str, limits: ShareLimits) -> Change | None:
+        """The member is gone: what it holds is available again."""
+        change = Change()
+        for piece in self.in_flight.pieces:
+            held = piece.state is DeliveryState.ACQUIRED and piece.pending is None
+            if held and piece.member == member:
+                self._begin(piece, DeliveryState.AVAILABLE, change, limits)
+        return self._queue(change)
+
+    def holds(self, member: str) -> int:
+        """How many offsets the member holds."""
+        held = DeliveryState.ACQUIRED
+        return total(p for p in self.in_flight.pieces if p.member == member and p.state is held)
+
+    # Time
+
+    def deadline_ms(self) -> float:
+        """When to call `on_deadline`: not later than the first lock ends, perhaps earlier."""
+        return self._deadline_ms
+
+    def on_deadline(self, limits: ShareLimits, now_ms: float) -> bool:
+        """End the locks whose time is over, at once; that is written afterwards. Whether one ended."""
+        change, self._deadline_ms = Change(), math.inf
+        for piece in self.in_flight.pieces:
+            if piece.state is not DeliveryState.ACQUIRED or piece.pending is not None:
+                continue
+            if piece.lock_ms > now_ms:
+                self._deadline_ms = min(self._deadline_ms, piece.lock_ms)
+                continue
+            _settle(piece, _after_lock(piece, limits.deliveries_max))
+            change.batches.append(
+                StateBatch(piece.first, piece.last, piece.state, piece.deliveries)
+            )
+        if not change.batches:
+            return False
+        self._queue(change)
+        self._moved()
+        return True
+
+    # What is written
+
+    def _queue(self, change: Change) -> Change | None:
+        if not change.batches:
+            return None
+        self._queued.append(change)
+        return change
+
+    def take_write(self) -> StateWrite | None:
+        """The next write, where there is something to write and none is under way."""
+        if self._writing is not None or not self._queued:
+            return None
+        changes, self._queued = tuple(self._queued), []
+        start = self.in_flight.start
+        batches = [batch for change in changes for batch in change.batches]
+        final = (piece for piece in self.in_flight.pieces if piece.state.is_final)
+        self._writing = StateWrite(
+            self.state_epoch,
+            self.leader_epoch,
+            start,
+            total(final),
+            combine((), batches, start),
+            changes,
+        )
+        return self._writing
+
+    def on_written(
+        self, write: StateWrite, error: KafkaError | None, limits: ShareLimits, now_ms: float
+    ) -> None:
+        """The write is kept, or failed: then its records are as they were, unless their lock has ended."""
+        assert self._writing is write, f"{write} is not under way: {self!r}"
+        self._writing = None
+        changes = set(map(id, write.changes))
+        for piece in self.in_flight.pieces:
+            if piece.pending is None or id(piece.pending) not in changes:
+                continue
+            piece.pending = None
+            if error is None:
+                _settle(piece, piece.state)
+            elif piece.lock_ms > now_ms:
+                piece.state = DeliveryState.ACQUIRED
+                self._deadline_ms = min(self._deadline_ms, piece.lock_ms)
+            else:
+                _settle(piece, _after_lock(piece, limits.deliveries_max))
+        self._moved()
+
+    def advance_log_start(self, offset: int) -> None:
+        """The log begins at `offset` now: what lay before is not delivered any more."""
+        if offset > self.in_flight.start:
+            self.in_flight.begin_at(offset)
+            self._moved()
+
+    def _moved(self) -> None:
+        self.in_flight.join()
+        self.may_be_available = True
+
+
+def _settle(piece: Piece, state: DeliveryState) -> None:
+    piece.state, piece.member, piece.lock_ms = state, NO_MEMBER, UNLOCKED_MS
+
+
+def _after_lock(piece: Piece, deliveries_max: int) -> DeliveryState:
+    spent = piece.deliveries >= deliveries_max
+    return DeliveryState.ARCHIVED if spent else DeliveryState.AVAILABLE
+
+
+def _part_size(piece: Piece, deliveries_max: int) -> int:
+    """How many records of a piece that was delivered often are delivered together; 0: any number."""
+    limit = max(DELIVERED_WHOLE_MIN, math.ceil(deliveries_max / 2))
+    if piece.deliveries < limit:
+        return 0
+    if deliveries_max > DELIVERED_WHOLE_MIN and piece.deliveries >= deliveries_max - 1:
+        return 1
+    return max(1, piece.span >> (piece.deliveries - limit + 1))
+
+
+def _end_of(
+    first: int, records: int, last: int, batches: Sequence[tuple[int, int]], wanted: Wanted
+) -> int:
+    """The last offset to acquire from `first` on: `records` of them, up to the end of their batch where
+    that is allowed."""
+    end = first + records - 1
+    if end >= last:
+        return last
+    if not wanted.strict:
+        for low, high in batches:
+            if low <= end <= high:
+                return min(high, last)
+    return end
+
+
+def _parts(
+    first: int, last: int, batches: Sequence[tuple[int, int]], wanted: Wanted
+) -> list[Acquired]:
+    """New records as they are reported: cut between batches into parts of about the batch size."""
+    parts: list[Acquired] = []
+    if not wanted.strict and wanted.batch_size and last - first + 1 > wanted.batch_size:
+        for low, _ in batches:
+            if low > last:
+                break
+            if low - first >= wanted.batch_size:
+                parts.append(Acquired(first, low - 1, 1))
+                first = low
+    parts.append(Acquired(first, last, 1))
+    return parts
+
+
+def _invalid(why: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_RECORD_STATE, why)
