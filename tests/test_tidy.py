@@ -32,6 +32,7 @@ GENERATED = (
     "src/barnabas/wire/messages/",
     "src/barnabas/metadata/records/",
     "src/barnabas/group/records/",
+    "src/barnabas/share/records/",
     "src/barnabas/transaction/records/",
     "src/barnabas/wire/api_table.py",
 )

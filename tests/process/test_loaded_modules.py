@@ -21,7 +21,9 @@ status = main(sys.argv[1:])
 print("\\n".join(sorted(sys.modules)))
 sys.exit(status)
 """
-WINGS = ("zookeeper", "sim", "demo", "testing", "host.zookeeper")
+WINGS = (
+    "zookeeper", "sim", "demo", "testing", "host.zookeeper", "share", "group.share", "broker.share",
+)  # fmt: skip
 
 
 def test_a_node_under_kraft_loads_no_wing(tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ from barnabas.broker.replicas.replica_directories import ReplicaDirectories
 from barnabas.broker.replicas.replica_index import ReplicaIndex
 from barnabas.broker.replicas.replica_table import ReplicaTable
 from barnabas.broker.replicas.topic_configs import TopicConfigs
+from barnabas.broker.share_door import ShareDoor
 from barnabas.broker.transaction.transactions import Transactions
 from barnabas.config.listeners import PROTOCOLS
 from barnabas.config.meta_properties import MetaProperties, normal_path
@@ -62,7 +63,14 @@ from barnabas.ports import Ports, Wakeup, no_work
 from barnabas.replication.sessions import PartitionKey
 from barnabas.security.authorization.authorizer import authorizer_of
 from barnabas.security.quotas.client_quotas import ClientQuotas, QuotaWindows
-from barnabas.types import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Endpoint, TopicPartition, Uuid
+from barnabas.types import (
+    OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTIONS_TOPIC,
+    Endpoint,
+    TopicPartition,
+    Uuid,
+)
 from barnabas.wire.messages.fetch_response import FetchResponse
 from barnabas.wire.messages.produce_response import ProduceResponse
 
@@ -137,6 +145,7 @@ class Broker:
         self.hashed = _hashed_partitions(self)
         self.groups = GroupCoordinators(config, ports, partial(self.hashed.of, OFFSETS_TOPIC), self)
         self.transactions = Transactions(self, channels, partial(serve_own, broker=self))
+        self.shares = ShareDoor(self)
         self.incarnation = Uuid(ports.rng("broker.incarnation").randbytes(16))
 
     def _fetcher_context(self, channels: ProbingSender) -> FetcherContext:
@@ -189,6 +198,7 @@ class Broker:
         self.hashed.load()
         self.replicas.on_leadership(OFFSETS_TOPIC, self._on_offsets_leadership)
         self.transactions.start()
+        self.shares.start()
         self._lifecycle = self._membership.open_lifecycle(self._identity(), self.controller)
         replication = self.config.replication
         self._every(
@@ -258,6 +268,7 @@ class Broker:
         self.metadata_hold.on_metadata(changes)
         self.transactions.on_metadata(changes)
         self.groups.on_metadata(image, changes)
+        self.shares.on_metadata(changes)
         if changes.topics_deleted:
             self.groups.on_topics_deleted(changes.topics_deleted)
         self.auto_topics.on_metadata(changes)
@@ -408,6 +419,7 @@ class Broker:
         self.repairs.close()
         self.groups.close()
         self.transactions.close()
+        self.shares.close()
         self.moves.close()
         self.deadlines.close()
         self.slices.close()
@@ -439,6 +451,7 @@ class Broker:
             "quotas": self.quotas.describe(),
             "moves": self.moves.describe(),
             "transactions": self.transactions.describe(),
+            "shares": self.shares.describe(),
             "damaged": cast("object", self.repairs.describe()),
             "logs": cast("object", self.logs.describe()),
         }
@@ -471,7 +484,9 @@ def _name_directories(broker: Broker) -> None:
 def _end_former_coordinators(broker: Broker) -> None:
     """End the coordinators of a topic that is gone, and what they write by it, also while the end of its
     replicas here waits for its turn."""
-    coordinators: tuple[Coordinators[Any], ...] = (broker.groups, broker.transactions.coordinators)
+    coordinators: list[Coordinators[Any]] = [broker.groups, broker.transactions.coordinators]
+    if broker.shares.opened is not None:
+        coordinators.append(broker.shares.opened.coordinators)
     for of_topic in coordinators:
         topic = broker.image.topics_by_name.get(of_topic.topic)
         for index in sorted(of_topic.shards):
@@ -499,6 +514,7 @@ def _hashed_partitions(broker: Broker) -> HashedPartitions:
         {
             OFFSETS_TOPIC: config.offsets.topic_partitions,
             TRANSACTIONS_TOPIC: config.transactions.topic_partitions,
+            SHARE_STATE_TOPIC: config.share_coordinator.topic_partitions,
         },
         may_be_half_created=not broker.traits.creates_topics_at_once,
     )

@@ -7,7 +7,8 @@ that was lost a moment ago is not named: the client asks for metadata, which wai
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.broker.cluster_view import ClusterView
 from barnabas.broker.partitions.partition import Partition
@@ -79,6 +80,30 @@ def add_produce_leaders(broker: LeaderHintsRole, response: ProduceResponse, list
                 wanted[leader[0]] = None
     response.node_endpoints = [
         produce_response.NodeEndpoint(node_id=node, host=host, port=port, rack=rack)
+        for node, host, port, rack in _endpoints(broker, listener, wanted)
+    ]
+
+
+def add_share_leaders(
+    broker: LeaderHintsRole,
+    response: Any,
+    listener: str,
+    make_leader: Callable[..., Any],
+    make_endpoint: Callable[..., Any],
+) -> None:
+    """Name the leaders of the partitions of a share fetch or acknowledgement that was refused for leadership.
+    The response's own classes make the parts."""
+    wanted: dict[int, None] = {}
+    for topic in response.responses:
+        for data in topic.partitions:
+            if data.error_code not in LEADERSHIP:
+                continue
+            leader = _known_leader(broker, "", topic.topic_id, data.partition_index)
+            if leader is not None and not broker.metadata_hold.is_lost(leader[0]):
+                data.current_leader = make_leader(leader_id=leader[0], leader_epoch=leader[1])
+                wanted[leader[0]] = None
+    response.node_endpoints = [
+        make_endpoint(node_id=node, host=host, port=port, rack=rack)
         for node, host, port, rack in _endpoints(broker, listener, wanted)
     ]
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from barnabas.broker.owning_node import ClientListeners
     from barnabas.broker.replicas.log_dir_moves import LogDirMoves
     from barnabas.broker.replicas.replica_table import ReplicaTable
+    from barnabas.broker.share_door import ShareDoor
     from barnabas.broker.transaction.transactions import Transactions
     from barnabas.config.node import NodeConfig
     from barnabas.log.directories.log_directories import LogDirectories
@@ -177,6 +178,19 @@ class TransactionalOffsetsRole(TransactionalWriteRole, GroupRole, HasImage, HasR
 
 class MarkersRole(GroupRole, HasPorts, HasConfig, HasReplicas, HasDeadlines, Protocol):
     """Control batches are appended, and groups learn of them."""
+
+
+class HasShares(Protocol):
+    @property
+    def shares(self) -> ShareDoor: ...
+
+
+class ShareRole(LeaderHintsRole, HasPorts, HasShares, GroupRole, FetchRole, Protocol):
+    """Members of share groups fetch and acknowledge, share coordinators keep it."""
+
+
+class ShareGroupRole(GroupRole, HasShares, HasTransactions, Protocol):
+    """Share groups, and their state at the share coordinators."""
 
 
 class ProducerIdRole(HasTransactions, Protocol):

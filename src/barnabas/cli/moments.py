@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 
-_ISO_DURATION = re.compile(
-    r"P(?:(?P<d>\d+)D)?(?:T(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:\.\d+)?)S)?)?"
-)
-_SHORT_DURATION = re.compile(
-    r"(?:(?P<d>\d+)d)?\s*(?:(?P<h>\d+)h)?\s*(?:(?P<m>\d+)m)?\s*(?:(?P<s>\d+(?:\.\d+)?)s)?"
-)
-_UNIT_S = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+from barnabas.config.validators import parse_duration as parse_duration
+
 _SECOND, _MINUTE, _HOUR, _DAY = 1_000, 60_000, 3_600_000, 86_400_000
 
 
@@ -25,20 +19,6 @@ def parse_date(text: str) -> int:
     if date.tzinfo is None:
         date = date.replace(tzinfo=UTC)
     return round(date.timestamp() * 1000)
-
-
-def parse_duration(text: str) -> int:
-    """Milliseconds of ``P1DT2H30M5.5S`` or ``1d2h30m5.5s``. Raises ``ValueError``, also if they do not fit
-    into 64 bits."""
-    given = text.strip()
-    found = _ISO_DURATION.fullmatch(given) or _SHORT_DURATION.fullmatch(given.lower())
-    parts = {} if found is None else {k: v for k, v in found.groupdict().items() if v is not None}
-    if not parts:
-        raise ValueError(f"a duration is P1DT2H30M5S or 1d2h30m5s, not {text!r}")
-    total_ms = sum(float(value) * _UNIT_S[unit] for unit, value in parts.items()) * 1000
-    if total_ms >= 1 << 63:
-        raise ValueError(f"a duration of {text} is too long")
-    return round(total_ms)
 
 
 def date_text(at_ms: int, form: str = "%Y-%m-%d %H:%M:%S") -> str:

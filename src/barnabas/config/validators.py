@@ -6,10 +6,19 @@ and describes the values that it allows.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Protocol
 
 from barnabas.types import is_int32
+
+_ISO_DURATION = re.compile(
+    r"P(?:(?P<d>\d+)D)?(?:T(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:\.\d+)?)S)?)?"
+)
+_SHORT_DURATION = re.compile(
+    r"(?:(?P<d>\d+)d)?\s*(?:(?P<h>\d+)h)?\s*(?:(?P<m>\d+)m)?\s*(?:(?P<s>\d+(?:\.\d+)?)s)?"
+)
+_UNIT_S = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 
 
 class Allowed(Protocol):
@@ -114,6 +123,40 @@ class ThrottledReplicas:
         return "* or a list of partition:broker"
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class OffsetReset:
+    """``earliest``, ``latest`` or ``by_duration:PT1H`` (KIP-1106)."""
+
+    def problem(self, value: object) -> str | None:
+        if value in ("earliest", "latest"):
+            return None
+        kind, _, duration = str(value).partition(":")
+        try:
+            if kind == "by_duration":
+                parse_duration(duration)
+                return None
+        except ValueError:
+            pass
+        return f"it must be {self.describe()}"
+
+    def describe(self) -> str:
+        return "earliest, latest or by_duration: with a duration such as PT1H"
+
+
+def parse_duration(text: str) -> int:
+    """Milliseconds of ``P1DT2H30M5.5S`` or ``1d2h30m5.5s``. Raises ``ValueError``, also if they do not fit
+    into 64 bits."""
+    given = text.strip()
+    found = _ISO_DURATION.fullmatch(given) or _SHORT_DURATION.fullmatch(given.lower())
+    parts = {} if found is None else {k: v for k, v in found.groupdict().items() if v is not None}
+    if not parts:
+        raise ValueError(f"a duration is P1DT2H30M5S or 1d2h30m5s, not {text!r}")
+    total_ms = sum(float(value) * _UNIT_S[unit] for unit, value in parts.items()) * 1000
+    if total_ms >= 1 << 63:
+        raise ValueError(f"a duration of {text} is too long")
+    return round(total_ms)
+
+
 def parse_allowed(text: str) -> Allowed:
     """Parse the notation of the tables."""
     if text == "any":
@@ -122,6 +165,8 @@ def parse_allowed(text: str) -> Allowed:
         return NonEmpty()
     if text == "throttled replicas":
         return ThrottledReplicas()
+    if text == "offset reset":
+        return OffsetReset()
     if "list" in text.split():
         _, _, words = text.partition(" of ")
         may_be_empty = not text.startswith("nonempty")

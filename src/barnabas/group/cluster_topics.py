@@ -115,6 +115,10 @@ class ClusterTopics:
 
     def group_config(self, group_id: str, key: str) -> int:
         """The number that is configured for the group, else the one for all groups."""
+        return cast(int, self.group_value(group_id, key))
+
+    def group_value(self, group_id: str, key: str) -> ConfigValue:
+        """The value that is configured for the group, else the one for all groups."""
         if self._config_version != self.image.config_version or len(self._configs) > CACHED_CONFIGS:
             self._config_version = self.image.config_version
             self._configs.clear()
@@ -126,7 +130,7 @@ class ClusterTopics:
             except ConfigError:  # of a record that another controller wrote
                 values = group_values({}, texts)
             self._configs[group_id] = values
-        return cast(int, values[key])
+        return values[key]
 
 
 def topic_hash(topic_id: Uuid, name: str, racks: list[list[str]]) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import TYPE_CHECKING, TypeAlias
 
 from barnabas.config.settings import GroupSettings, OffsetsSettings
 from barnabas.group.classic_group import ClassicGroup, ClassicGroupMember
@@ -24,6 +25,9 @@ from barnabas.wire.messages.join_group_response import JoinGroupResponse
 from barnabas.wire.messages.sync_group_response import SyncGroupResponse
 from barnabas.wire.request import Parked
 from barnabas.wire.schema import Message
+
+if TYPE_CHECKING:
+    from barnabas.group.share.share_group import ShareGroup
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 """A member that is new may wait this long for its first generation, whatever its session time-out."""
@@ -50,7 +54,7 @@ class GroupTimer(IntEnum):
     """A member of the classic protocol that has not asked for its assignment is given up."""
 
 
-Group = ClassicGroup | ConsumerGroup
+Group: TypeAlias = "ClassicGroup | ConsumerGroup | ShareGroup"
 TimerKey = tuple[GroupTimer, str, str]
 """Kind, group id, member id."""
 
@@ -66,13 +70,15 @@ class InitialDelay:
 class GroupCounters:
     """Since the process began, over all coordinators that the broker had."""
 
-    __slots__ = ("classic_rebalances", "consumer_rebalances")
+    __slots__ = ("classic_rebalances", "consumer_rebalances", "share_rebalances")
 
     def __init__(self) -> None:
         self.classic_rebalances = 0
         """Classic groups that became stable with a new assignment."""
         self.consumer_rebalances = 0
         """New epochs of consumer groups."""
+        self.share_rebalances = 0
+        """New epochs of share groups."""
 
     def __repr__(self) -> str:
         return (
@@ -138,6 +144,11 @@ class GroupTable:
         group = self.groups.get(group_id)
         return group if isinstance(group, ConsumerGroup) else None
 
+    def share(self, group_id: str) -> ShareGroup | None:
+        """The group as it is now, where it is a share group."""
+        group = self.groups.get(group_id)
+        return None if isinstance(group, (ClassicGroup, ConsumerGroup)) else group
+
     def running_consumer(self, group_id: str) -> ConsumerGroup | None:
         """A consumer group with members; an empty one is none to members of the classic protocol."""
         group = self.consumer(group_id)
@@ -146,7 +157,7 @@ class GroupTable:
     def on_topics_changed(self, names: Sequence[str] | None) -> None:
         """Topics came, went or grew; `names` is None where that may be any."""
         for _, group in self.groups.items():
-            if isinstance(group, ConsumerGroup) and (
+            if not isinstance(group, ClassicGroup) and (
                 names is None or any(group.subscribes_to(name) for name in names)
             ):
                 group.request_refresh()
@@ -167,7 +178,7 @@ class GroupTable:
         return group
 
     def classic_or_new(self, group_id: str, at: Instant) -> ClassicGroup:
-        """The `group_or_new`, where the group is no consumer group."""
+        """The `group_or_new`, where the group is of no other kind."""
         group = self.group_or_new(group_id, at)
         assert isinstance(group, ClassicGroup), f"{group!r} is no classic group"
         return group

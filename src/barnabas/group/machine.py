@@ -17,7 +17,7 @@ from typing import Protocol
 
 from barnabas.config.settings import GroupSettings, OffsetsSettings
 from barnabas.group import membership, offsets, queries, rebalance, sync
-from barnabas.group.classic_group import GroupState
+from barnabas.group.classic_group import ClassicGroup, GroupState
 from barnabas.group.cluster_topics import ClusterTopics
 from barnabas.group.consumer import heartbeat as consumer_heartbeat
 from barnabas.group.consumer.change import begin_timers
@@ -111,6 +111,11 @@ class GroupMachine:
         """JoinGroup. `parked` is answered now or when the rebalance completes."""
         joining = Joining(request, caller, parked, at)
         group = self.table.consumer(request.group_id)
+        if self.table.share(request.group_id) is not None:
+            refusal = rebalance.join_refused(
+                ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id
+            )
+            return self._finish(GroupOutcome(replies=[(parked, refusal)]))
         if group is None:
             return self._finish(join_group(self.table, joining))
         if not group.is_empty:
@@ -240,6 +245,11 @@ class GroupMachine:
         rebalance."""
         table, outcomes = self.table, []
         for _, group in table.groups.items():
+            if not isinstance(group, (ClassicGroup, ConsumerGroup)):
+                from barnabas.group.share.deadlines import begin_sessions
+
+                begin_sessions(table, group, at)
+                continue
             if isinstance(group, ConsumerGroup):
                 group.owned_twice = group.owners.contested()
                 begin_timers(table, group, at)
@@ -257,7 +267,7 @@ class GroupMachine:
         """The partition has moved away: mark all groups dead. Waiting requests get NOT_COORDINATOR."""
         table, code = self.table, ErrorCode.NOT_COORDINATOR
         for _, group in table.groups.items():
-            if isinstance(group, ConsumerGroup):
+            if not isinstance(group, ClassicGroup):
                 group.is_dead = True
                 continue
             group.move_to(GroupState.DEAD, group.state_wall_ms)
@@ -278,6 +288,10 @@ class GroupMachine:
         (kind, group_id, member_id), payload = due
         if kind in CONSUMER_TIMERS or self.table.consumer(group_id) is not None:
             outcome = on_consumer_deadline(self.table, kind, group_id, member_id, payload, at)
+        elif self.table.share(group_id) is not None:
+            from barnabas.group.share.deadlines import on_share_deadline
+
+            outcome = on_share_deadline(self.table, kind, group_id, member_id, at)
         elif kind is GroupTimer.SESSION:
             outcome = membership.on_session_deadline(self.table, group_id, member_id, at)
         elif kind is GroupTimer.JOIN:

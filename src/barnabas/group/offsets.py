@@ -53,7 +53,7 @@ def commit_offsets(
 ) -> GroupOutcome:
     """Commit offsets for a member of the present generation, or for any client if the group has no members.
     Raises the error of the member."""
-    group = _group_to_commit(table, request, caller, at)
+    group = _with_offsets(_group_to_commit(table, request, caller, at))
     epoch = request.generation_id_or_member_epoch
     if isinstance(group, ConsumerGroup):
         check_consumer_commit(group, request.member_id, epoch, caller.api_version, _places(request))
@@ -113,9 +113,9 @@ def commit_transactional_offsets(
     member."""
     epoch = request.generation_id_or_member_epoch
     if epoch >= 0 and version >= TXN_MEMBER_EPOCH_VERSION:
-        group = table.group(request.group_id)
+        group = _with_offsets(table.group(request.group_id))
     else:
-        group = _group_for(table, request.group_id, epoch, at)
+        group = _with_offsets(_group_for(table, request.group_id, epoch, at))
     if isinstance(group, ConsumerGroup):
         _check_consumer_transaction(group, request, version)
     else:
@@ -187,6 +187,15 @@ def _group_to_commit(
     return _group_for(table, request.group_id, generation, at)
 
 
+def _with_offsets(group: Group) -> ClassicGroup | ConsumerGroup:
+    """A group that may have committed offsets. Raises GROUP_ID_NOT_FOUND where it is a share group."""
+    if isinstance(group, (ClassicGroup, ConsumerGroup)):
+        return group
+    raise KafkaError(
+        ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is not a consumer group."
+    )
+
+
 def _group_for(table: GroupTable, group_id: str, generation: int, at: Instant) -> Group:
     group = table.groups.get(group_id)
     if group is not None:
@@ -244,6 +253,8 @@ def fetch_offsets(
     group_id = request.group_id
     find = table.groups.get if newest else table.groups.committed
     group = find(group_id)
+    if group is not None:
+        _with_offsets(group)
     exists = group is not None and group.state is not GroupState.DEAD
     if isinstance(group, ConsumerGroup):
         check_fetch(group, request.member_id, request.member_epoch, newest=newest)
@@ -317,7 +328,7 @@ def delete_offsets(
 ) -> GroupOutcome:
     """Delete offsets of topics to which no member of the group subscribes. Raises GROUP_ID_NOT_FOUND,
     NON_EMPTY_GROUP."""
-    group = table.group(request.group_id)
+    group = _with_offsets(table.group(request.group_id))
     if group.state is GroupState.DEAD:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is in dead state.")
     if group.state is not GroupState.EMPTY and not group.uses_consumer_protocol:
@@ -360,7 +371,11 @@ def delete_group(table: GroupTable, offsets: OffsetTable, group_id: str) -> list
 def _tombstones(group: Group) -> list[GroupRecord]:
     if isinstance(group, ConsumerGroup):
         return group_tombstones(group)
-    return [group_tombstone(group.group_id)]
+    if isinstance(group, ClassicGroup):
+        return [group_tombstone(group.group_id)]
+    from barnabas.group.share.records import group_tombstones as share_tombstones
+
+    return share_tombstones(group)
 
 
 def delete_topics(
@@ -394,6 +409,8 @@ def expire_offsets(table: GroupTable, offsets: OffsetTable, at: Instant) -> Grou
     outcome = GroupOutcome(atomic=False)
     retention_ms = table.offsets_settings.retention_minutes * 60_000
     for _, group in table.groups.items():
+        if not isinstance(group, (ClassicGroup, ConsumerGroup)):
+            continue  # it has no offsets here, and lasts until it is deleted
         everything = _expire_group(group, offsets, at.wall_ms, retention_ms, outcome.records)
         if everything and group.state is GroupState.EMPTY:
             outcome.records += _tombstones(group)
@@ -401,7 +418,7 @@ def expire_offsets(table: GroupTable, offsets: OffsetTable, at: Instant) -> Grou
 
 
 def _expire_group(
-    group: Group,
+    group: ClassicGroup | ConsumerGroup,
     offsets: OffsetTable,
     wall_ms: int,
     retention_ms: int,

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.group.classic_group import ClassicGroup, ClassicGroupMember, GroupState
+from barnabas.group.consumer.consumer_group import ConsumerGroup
 from barnabas.group.group_table import GroupTable
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.describe_groups_response import DescribedGroup, DescribedGroupMember
 from barnabas.wire.messages.list_groups_response import ListedGroup
 
-CLASSIC_TYPE, CONSUMER_TYPE = "classic", "consumer"
+CLASSIC_TYPE, CONSUMER_TYPE, SHARE_TYPE = "classic", "consumer", "share"
 """The types as Kafka's ``Group.GroupType`` prints them."""
 NOT_FOUND_VERSION = 6
 """From this version of DescribeGroups on a missing group is an error, not a dead group."""
@@ -26,6 +27,7 @@ CLASSIC_STATES = (
     _S.DEAD,
     _S.EMPTY,
 )
+SHARE_STATES = (_S.EMPTY, _S.STABLE, _S.DEAD)
 CONSUMER_STATES = (_S.EMPTY, _S.ASSIGNING, _S.RECONCILING, _S.STABLE, _S.DEAD)
 
 
@@ -40,7 +42,9 @@ def list_groups(
         if isinstance(group, ClassicGroup):
             kind, state = CLASSIC_TYPE, group.state
         else:
-            kind, state = CONSUMER_TYPE, group.committed_state()
+            is_consumer = isinstance(group, ConsumerGroup)
+            kind = CONSUMER_TYPE if is_consumer else SHARE_TYPE
+            state = group.committed_state()
         if wanted_types and kind not in wanted_types:
             continue
         if wanted_states and state.value.lower() not in wanted_states:
@@ -99,11 +103,12 @@ def _describe_member(
 class GroupTally:
     """Groups by type and state, and offsets, over the partitions that were added."""
 
-    __slots__ = ("classic", "consumer", "offsets")
+    __slots__ = ("classic", "consumer", "offsets", "share")
 
     def __init__(self) -> None:
         self.classic = dict.fromkeys(CLASSIC_STATES, 0)
         self.consumer = dict.fromkeys(CONSUMER_STATES, 0)
+        self.share = dict.fromkeys(SHARE_STATES, 0)
         self.offsets = 0
 
     def __repr__(self) -> str:
@@ -115,5 +120,7 @@ class GroupTally:
         for _, group in table.groups.committed_items():
             if isinstance(group, ClassicGroup):
                 self.classic[group.state] += 1
-            else:
+            elif isinstance(group, ConsumerGroup):
                 self.consumer[group.committed_state()] += 1
+            else:
+                self.share[group.committed_state()] += 1

@@ -1,7 +1,8 @@
 """The records of ``__consumer_offsets``: a key (type int16, body) and a value (version int16, body).
 
-A value of None is a tombstone. Records of protocols that are not served yet, and types that are not
-known here, decode to None and are skipped, as Kafka skips unknown types.
+A value of None is a tombstone. Records of protocols that are not served yet, and types that are not known
+here, decode to None and are skipped, as Kafka skips unknown types. The classes of share groups' records
+are loaded with the first of these.
 
 Source: ``GroupCoordinatorRecordSerde`` and ``GroupCoordinatorRecordHelpers`` of Apache Kafka 4.3.
 """
@@ -9,6 +10,7 @@ Source: ``GroupCoordinatorRecordSerde`` and ``GroupCoordinatorRecordHelpers`` of
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -41,6 +43,8 @@ _RECORDS: tuple[tuple[type[Message], type[Message]], ...] = (
     *CONSUMER_RECORDS,
 )
 _KINDS = {key.API_KEY: (key, value) for key, value in _RECORDS}
+SHARE_KINDS = range(10, 16)
+"""The types of share groups' records."""
 
 
 class GroupRecord(NamedTuple):
@@ -66,10 +70,18 @@ def decode_record(key: bytes | None, value: bytes | None) -> GroupRecord | None:
     kind = _INT16.unpack_from(key)[0]
     if kind == LegacyOffsetCommitKey.API_KEY:
         return _legacy(decode(LegacyOffsetCommitKey, KEY_VERSION, key[2:]), value)
-    if kind in _KINDS:
-        key_class, value_class = _KINDS[kind]
+    known = _share_kinds().get(kind) if kind in SHARE_KINDS else _KINDS.get(kind)
+    if known is not None:
+        key_class, value_class = known
         return _record(decode(key_class, KEY_VERSION, key[2:]), value_class, value)
     return None
+
+
+@cache
+def _share_kinds() -> Mapping[int, tuple[type[Message], type[Message]]]:
+    from barnabas.group.share.replay import SHARE_RECORDS
+
+    return SHARE_RECORDS
 
 
 def _record(key: Message, cls: type[Message], value: bytes | None) -> GroupRecord:

@@ -12,7 +12,7 @@ from barnabas.group.consumer.consumer_group import ConsumerGroup
 from barnabas.group.consumer.replay import apply, ends_group, is_consumer_key
 from barnabas.group.group_table import GroupTable
 from barnabas.group.offset_table import OffsetAndMetadata, OffsetTable
-from barnabas.group.record_codec import GroupRecord
+from barnabas.group.record_codec import SHARE_KINDS, GroupRecord
 from barnabas.group.records.group_metadata_value import GroupMetadataValue
 from barnabas.group.records.offset_commit_key import OffsetCommitKey
 from barnabas.group.records.offset_commit_value import OffsetCommitValue
@@ -28,6 +28,10 @@ def replay_record(
         _replay_offset(table, offsets, offset, producer_id, key, value)
     elif is_consumer_key(key):
         _replay_consumer(table, key, value)
+    elif key.API_KEY in SHARE_KINDS:
+        from barnabas.group.share.replay import replay_share
+
+        replay_share(table, key, value)
     elif value is None:
         if table.classic(key.group) is not None:
             table.groups.remove(key.group)

@@ -68,7 +68,7 @@ FEATURES: Final[dict[str, tuple[FeatureLevel, ...]]] = {
 }
 """Levels 0, 1, ... of every feature beside metadata.version."""
 
-SERVED: Final = {SHARE_VERSION: 0, STREAMS_VERSION: 0}
+SERVED: Final = {SHARE_VERSION: 1, STREAMS_VERSION: 0}
 """The highest level that is served, where that is not the highest there is. A cluster that Apache Kafka
 formatted has higher ones finalized: a node lives with any level, and never asks for one above. The APIs of
 each level are in `APIS_OF_LEVEL`; a test compares them with those that brokers serve."""

@@ -269,6 +269,7 @@ class Node:
         )
         self.metadata.add_follower(broker)
         self.listeners.hold(config.broker_listeners)  # until the broker is ready
+        self.listeners.on_disconnect(broker.shares.on_connection_closed)
         for table in self.listeners.tables(config.broker_listeners):
             serve_as_broker(table, broker)
             self._own_loggers.serve(table)

@@ -6,8 +6,8 @@ initializes and deletes it. A write of an older leader or of an older state is f
 
 State is written as a snapshot and updates that follow it. A snapshot takes the place of an update after
 ``share.coordinator.snapshot.update.records.per.snapshot`` updates, and once for a share partition that has
-not been written for long. Records before the oldest snapshot that some share partition needs are pruned; the
-topic is not compacted.
+not been written for long. Records before the oldest snapshot that some share partition needs are pruned;
+the topic is not compacted.
 
 Source: ``ShareCoordinatorShard`` and ``ShareCoordinatorOffsetsManager`` of Apache Kafka 4.3; KIP-932.
 """

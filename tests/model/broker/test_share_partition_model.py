@@ -20,7 +20,7 @@ from barnabas.broker.share.share_partition import (
     RELEASE,
     RENEW,
     Acknowledgement,
-    Change,
+    DeliveryChange,
     ShareLimits,
     SharePartition,
     StateWrite,
@@ -48,7 +48,7 @@ class Record:
     deliveries: int = 0
     member: str = ""
     lock_ms: float = 0.0
-    pending: Change | None = None
+    pending: DeliveryChange | None = None
 
     def release(self) -> None:
         self.state, self.member = (R if self.deliveries >= LIMITS.deliveries_max else A), ""
@@ -102,11 +102,16 @@ class SharePartitionModel(RuleBasedStateMachine):
     @rule(
         member=MEMBERS,
         kind=st.sampled_from((GAP, ACCEPT, RELEASE, REJECT, RENEW)),
-        first=st.integers(0, 60),
-        size=st.integers(1, 8),
+        at=st.integers(0, 200),
+        size=st.integers(1, 6),
     )
-    def acknowledge(self, member: str, kind: int, first: int, size: int) -> None:
-        last = first + size - 1
+    def acknowledge(self, member: str, kind: int, at: int, size: int) -> None:
+        """Most often of records that some member holds or held."""
+        delivered = [offset for offset, record in self.records.items() if record.deliveries]
+        first = delivered[at % len(delivered)] if delivered else at
+        self._acknowledge(member, kind, first, first + size - 1)
+
+    def _acknowledge(self, member: str, kind: int, first: int, last: int) -> None:
         begin = self.machine.in_flight.start
         told = [self.record(at) for at in range(max(first, begin), last + 1)]
         right = all(r.state is H and r.member == member and r.pending is None for r in told)
@@ -127,6 +132,13 @@ class SharePartitionModel(RuleBasedStateMachine):
             record.state = {GAP: R, REJECT: R, ACCEPT: F, RELEASE: A}[kind]
             if kind == RELEASE and record.deliveries >= LIMITS.deliveries_max:
                 record.state = R
+
+    @rule(at=st.integers(0, 200), kind=st.sampled_from((ACCEPT, RELEASE, RENEW)))
+    def acknowledge_all_of_a_delivery(self, at: int, kind: int) -> None:
+        held = [piece for piece in self.machine.in_flight.pieces if piece.member]
+        if held:
+            piece = held[at % len(held)]
+            self._acknowledge(piece.member, kind, piece.first, piece.last)
 
     @rule(member=MEMBERS)
     def leave(self, member: str) -> None:

@@ -83,6 +83,14 @@ def test_a_groups_value_is_kept_within_the_brokers_bounds() -> None:
         check_group_overrides({"no.such": "1"}, {})
 
 
+@pytest.mark.parametrize("value", ["", "Earliest", "none", "by_duration", "by_duration:x"])
+def test_a_share_group_begins_at_an_end_or_some_time_ago(value: str) -> None:
+    for good in ("earliest", "latest", "by_duration:PT1H"):
+        check_group_overrides({"share.auto.offset.reset": good}, {})
+    with pytest.raises(ConfigError, match="it must be earliest, latest or by_duration"):
+        check_group_overrides({"share.auto.offset.reset": value}, {})
+
+
 def test_a_group_hears_of_a_member_before_it_gives_it_up() -> None:
     near = {
         "group.consumer.min.session.timeout.ms": "6000",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,7 +37,7 @@ def test_each_offset_has_its_strongest_batch(
         for offset in range(batch.first, batch.last + 1)
     }
     assert told == expected
-    for before, after in zip(found, found[1:]):
+    for before, after in pairwise(found):
         assert before.last < after.first
         same = (before.state, before.deliveries) == (after.state, after.deliveries)
         assert not (same and before.last + 1 == after.first)
@@ -49,6 +51,6 @@ def test_a_batch_is_cut_where_a_stronger_one_lies_in_it() -> None:
     )
 
 
-def test_what_lies_before_the_start_is_dropped() -> None:
+def test_batches_before_the_start_are_dropped() -> None:
     assert combine([StateBatch(0, 9, 2, 1)], [], 4) == (StateBatch(4, 9, 2, 1),)
     assert combine([StateBatch(0, 3, 2, 1)], [], 4) == ()

@@ -148,7 +148,7 @@ def test_an_idle_share_partition_holds_up_no_pruning() -> None:
     assert again is not None and not again.records, "all were repeated already"
 
 
-def test_what_is_not_committed_can_be_undone() -> None:
+def test_uncommitted_state_can_be_undone() -> None:
     world = ShareWorld()
     world.initialize()
     end = len(world.log)

@@ -2,8 +2,8 @@
 
 Metadata for a topic that does not exist creates it (``auto.create.topics.enable``), and the internal
 topics of coordinators are created when the first client looks for its coordinator. The client gets a
-retriable error; the creation goes to the controller once, however many clients ask. This broker's properties,
-else the controller's, say how many partitions and replicas a client's topic has.
+retriable error; the creation goes to the controller once, however many clients ask. This broker's
+properties, else the controller's, say how many partitions and replicas a client's topic has.
 
 Behaviour: Kafka's DefaultAutoTopicCreationManager.
 
@@ -22,7 +22,12 @@ from barnabas.config.node import NodeConfig
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.image.image_changes import ImageChanges
 from barnabas.ports import Ports
-from barnabas.types import COORDINATOR_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from barnabas.types import (
+    COORDINATOR_TOPICS,
+    OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTIONS_TOPIC,
+)
 from barnabas.wire.api_table import API_SCHEMAS, ApiKey
 from barnabas.wire.envelope import unwrap, wrap
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
@@ -154,6 +159,13 @@ class AutoTopicCreation:
                  MIN_ISR: transactions.topic_min_isr, "compression.type": "uncompressed",
                  "unclean.leader.election.enable": "false"},
             )  # fmt: skip
+        if name == SHARE_STATE_TOPIC:
+            share = self._config.share_coordinator
+            return _internal(
+                name, share.topic_partitions, share.topic_replication_factor,
+                {"segment.bytes": share.topic_segment_bytes, MIN_ISR: share.topic_min_isr,
+                 "cleanup.policy": "delete", "retention.ms": -1},
+            )  # fmt: skip
         # What this broker's own properties do not say is the controller's to say.
         given, broker = self._config.properties, self._config.broker
         return CreatableTopic(
@@ -191,7 +203,7 @@ class AutoTopicCreation:
 def _internal(
     name: str, partitions: int, replication: int, settings: dict[str, object]
 ) -> CreatableTopic:
-    """A coordinator's topic: compacted."""
+    """A coordinator's topic: compacted, unless `settings` say otherwise."""
     values = {"cleanup.policy": "compact", "compression.type": "producer", **settings}
     return CreatableTopic(
         name=name,

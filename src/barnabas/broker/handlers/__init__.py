@@ -54,6 +54,7 @@ from barnabas.broker.handlers import (
     txn_offset_commit,
     write_txn_markers,
 )
+from barnabas.broker.handlers.late import late
 from barnabas.controller.handlers import FORWARDED, describe_acls, describe_user_scram_credentials
 from barnabas.raft.handlers import FORWARDED as FORWARDED_TO_QUORUM
 from barnabas.wire.api_table import API_SCHEMAS, ApiKey
@@ -111,6 +112,22 @@ MODULES = cast(
 )
 
 
+SHARES = (
+    late("share_group_heartbeat", "group", "read"),
+    late("share_group_describe", "group", "describe"),
+    late("share_fetch", "group", "read", waits=True),
+    late("share_acknowledge", "group", "read"),
+    late("initialize_share_group_state", "cluster", "cluster-action"),
+    late("read_share_group_state", "cluster", "cluster-action"),
+    late("write_share_group_state", "cluster", "cluster-action"),
+    late("delete_share_group_state", "cluster", "cluster-action"),
+    late("read_share_group_state_summary", "cluster", "cluster-action"),
+    late("describe_share_group_offsets", "group", "describe"),
+    late("alter_share_group_offsets", "group", "read"),
+    late("delete_share_group_offsets", "group", "delete"),
+)
+"""Share groups (KIP-932), which most nodes never serve."""
+
 TOKENS = cast(
     "tuple[HandlerModule, ...]",
     (
@@ -128,7 +145,7 @@ FORWARDED_KEYS = frozenset(module.API.key for module in FORWARDED + FORWARDED_TO
 def add_to(table: ApiTable, broker: HasConfig) -> ApiTable:
     """Serve all of them, and what is forwarded, on one listener. InitProducerId 6 (KIP-939) is served where
     two-phase commit is enabled."""
-    for module in MODULES + TOKENS:
+    for module in MODULES + SHARES + TOKENS:
         table.add(module, broker)
     for module in FORWARDED + FORWARDED_TO_QUORUM:
         table.add(forwarded(module.API), broker)
@@ -137,7 +154,7 @@ def add_to(table: ApiTable, broker: HasConfig) -> ApiTable:
     return table
 
 
-_BY_KEY = {module.API.key: module for module in MODULES}
+_BY_KEY = {module.API.key: module for module in MODULES + SHARES}
 
 
 def serve_own(request: Message, broker: HasConfig) -> Message | Parked | None:

@@ -9,9 +9,11 @@ Version notes: from 3 on each group's error has a message.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from barnabas.broker.coordinator.coordinators import Instant
 from barnabas.broker.coordinator.group_coordinator import GroupRole
+from barnabas.broker.roles import ShareGroupRole
 from barnabas.group.machine import GroupMachine
 from barnabas.group.outcome import GroupOutcome
 from barnabas.wire.api_table import ApiKey
@@ -35,7 +37,7 @@ API = Api(
 
 
 def handle(
-    request: DeleteGroupsRequest, ctx: RequestContext, role: GroupRole
+    request: DeleteGroupsRequest, ctx: RequestContext, role: ShareGroupRole
 ) -> DeleteGroupsResponse | Parked:
     by_partition: dict[int, list[str]] = {}
     for group_id in dict.fromkeys(request.groups_names):
@@ -53,8 +55,38 @@ def handle(
             parked.complete(DeleteGroupsResponse(results=results))
 
     for partition, group_ids in by_partition.items():
-        _delete(role, partition, group_ids, add)
+        _delete_with_states(role, partition, group_ids, add)
     return parked
+
+
+def _delete_with_states(
+    role: ShareGroupRole,
+    partition: int,
+    group_ids: list[str],
+    add: Callable[[Sequence[DeletableGroupResult]], None],
+) -> None:
+    """Delete groups of one partition; of share groups the share coordinators' states first. A state that is
+    not deleted keeps its group."""
+    shard = role.groups.shards.get(partition)
+    shares = [] if shard is None else [g for g in group_ids if shard.machine.table.share(g)]
+    if not shares:
+        _delete(role, partition, group_ids, add)
+        return
+    kept: list[DeletableGroupResult] = []
+    left = len(shares)
+
+    def settled(group_id: str, error: KafkaError | None) -> None:
+        nonlocal left
+        left -= 1
+        if error is not None:
+            kept.append(DeletableGroupResult(group_id=group_id, error_code=error.code))
+        if not left:
+            failed = {result.group_id for result in kept}
+            others = [group_id for group_id in group_ids if group_id not in failed]
+            _delete(role, partition, others, lambda results: add([*kept, *results]))
+
+    for group_id in shares:
+        role.shares.open().end_states(group_id, partial(settled, group_id))
 
 
 def _delete(

@@ -2,13 +2,13 @@
 
 Behaviour: a group's coordinator leads the partition of ``__consumer_offsets`` that the group's name
 hashes to, also that of the group without a name, in which old consumers commit that were given none. A
-transactional id's coordinator leads that of ``__transaction_state``. Where the topic does not exist yet it is
-created, and the client is answered COORDINATOR_NOT_AVAILABLE and asks again. Where the coordinator was lost a
+transactional id's coordinator leads that of ``__transaction_state``, and that of a share partition (group,
+topic id, partition) that of ``__share_group_state``. Where the topic does not exist yet it is created, and
+the client is answered COORDINATOR_NOT_AVAILABLE and asks again. Where the coordinator was lost a
 moment ago, the answer waits for its successor (`metadata_hold`).
 
 Version notes: before 4 one key and one answer at the top, whose message is ``NONE`` on success; from 4 on
-many keys. 6 may ask for share
-groups, which this broker does not have.
+many keys; from 6 on share partitions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.broker.cluster_view import ClusterView
 from barnabas.broker.controller_client.metadata_hold import ASKS_AGAIN_MS, Led
-from barnabas.types import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from barnabas.types import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.find_coordinator_request import FindCoordinatorRequest
@@ -30,10 +30,12 @@ if TYPE_CHECKING:
 
 GROUP = 0
 TRANSACTION = 1
+SHARE = 2
+SHARE_SINCE = 6
 MANY_KEYS_SINCE = 4
 SUCCESS = "NONE"
 """The message of a single coordinator that was found. Kafka sends the name of the error code."""
-TOPICS = {GROUP: OFFSETS_TOPIC, TRANSACTION: TRANSACTIONS_TOPIC}
+TOPICS = {GROUP: OFFSETS_TOPIC, TRANSACTION: TRANSACTIONS_TOPIC, SHARE: SHARE_STATE_TOPIC}
 
 
 def error_response(
@@ -104,6 +106,10 @@ def _find(broker: FindCoordinatorRole, ctx: RequestContext, key_type: int, key: 
     name = TOPICS.get(key_type)
     if name is None:
         return _refused(key, ErrorCode.INVALID_REQUEST, f"{key_type} is no type of coordinator")
+    if key_type == SHARE:
+        why = _share_key_fault(key, ctx.api_version)
+        if why:
+            return _refused(key, ErrorCode.INVALID_REQUEST, why)
     topic = broker.image.topics_by_name.get(name)
     if topic is not None and name in broker.image.incomplete_topics:
         return _not_available(key)  # which partition is a key's depends on how many there are
@@ -118,6 +124,19 @@ def _find(broker: FindCoordinatorRole, ctx: RequestContext, key_type: int, key: 
     if at is None:
         return _not_available(key)
     return Coordinator(key=key, node_id=leader, host=at.host, port=at.port, error_message="")
+
+
+def _share_key_fault(key: str, version: int) -> str:
+    """The fault of a share partition's key; empty where it has none."""
+    from barnabas.share.key import key_from_text
+
+    if version < SHARE_SINCE:
+        return f"{SHARE} is no type of coordinator in version {version}"
+    try:
+        key_from_text(key)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def _not_available(key: str) -> Coordinator:

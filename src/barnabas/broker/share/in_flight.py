@@ -93,7 +93,7 @@ class Piece:
         return rest
 
 
-class InFlight:
+class InFlightPieces:
     """All pieces."""
 
     __slots__ = ("_pieces", "end", "start")
@@ -106,7 +106,7 @@ class InFlight:
         self._pieces: list[Piece] = []
 
     def __repr__(self) -> str:
-        return f"InFlight({self.start} to {self.end} in {len(self._pieces)} pieces)"
+        return f"InFlightPieces({self.start} to {self.end} in {len(self._pieces)} pieces)"
 
     def __len__(self) -> int:
         """How many pieces there are."""
@@ -114,7 +114,7 @@ class InFlight:
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
-        """As they are now; changing one is left to those that may."""
+        """The pieces in order, to be read only."""
         return tuple(self._pieces)
 
     @property

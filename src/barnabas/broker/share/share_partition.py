@@ -1,20 +1,20 @@
 """One partition as one share group sees it, at the leader: a pure machine of locks and deliveries.
 
 A member acquires records, holds them until its lock ends, and accepts, releases or rejects them. A record
-that is released or whose lock ends is delivered again, until it was delivered `deliveries_max` times; then it
-is archived, as a rejected one is. Which records are final is written to the share coordinator before an
+that is released or whose lock ends is delivered again, until it was delivered `deliveries_max` times; then
+it is archived, as a rejected one is. Which records are final is written to the share coordinator before an
 acknowledgement is answered; a write that fails gives the records back to their member. Writes follow one
 another: what is acknowledged while one is under way goes with the next.
 
 Invariants: a record has at most one holder; the start never goes back while this leader leads; a settled
 record is not delivered again.
 
-Records that were delivered often come alone or in small parts, so that one that kills its consumers takes few
-others with it. Offsets that the log lacks (compaction, markers) are acquired with their neighbours; the
-member acknowledges them as gaps.
+Records that were delivered often come alone or in small parts, so that one that kills its consumers takes
+few others with it. Offsets that the log lacks (compaction, markers) are acquired with their neighbours;
+the member acknowledges them as gaps.
 
-Source: ``SharePartition`` of Apache Kafka 4.3; KIP-932, KIP-1206 (strict `max_records`), KIP-1222 (renewal),
-KIP-1226 (`delivery_complete_count`).
+Source: ``SharePartition`` of Apache Kafka 4.3; KIP-932, KIP-1206 (strict `max_records`), KIP-1222
+(renewal), KIP-1226 (`delivery_complete_count`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from barnabas.broker.share.in_flight import NO_MEMBER, UNLOCKED_MS, InFlight, Piece, total
+from barnabas.broker.share.in_flight import NO_MEMBER, UNLOCKED_MS, InFlightPieces, Piece, total
 from barnabas.share.delivery import DeliveryState, StateBatch, combine
 from barnabas.wire.errors import ErrorCode, KafkaError
 
@@ -65,7 +65,7 @@ class Acknowledgement(NamedTuple):
     kind: int
 
 
-class Change:
+class DeliveryChange:
     """Records that changed together, and what is to be written of them."""
 
     __slots__ = ("batches",)
@@ -74,7 +74,7 @@ class Change:
         self.batches: list[StateBatch] = []
 
     def __repr__(self) -> str:
-        return f"Change({self.batches})"
+        return f"DeliveryChange({self.batches})"
 
 
 class StateWrite(NamedTuple):
@@ -85,11 +85,11 @@ class StateWrite(NamedTuple):
     start_offset: int
     delivery_complete_count: int
     batches: tuple[StateBatch, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[DeliveryChange, ...]
 
 
 class Wanted(NamedTuple):
-    """What a member asks for."""
+    """The most that a member takes."""
 
     records_max: int
     batch_size: int = 0
@@ -118,11 +118,11 @@ class SharePartition:
         start_offset: int,
         batches: Sequence[StateBatch] = (),
     ) -> None:
-        """What the share coordinator kept: `batches` are sorted and apart. Offsets between them were not
-        delivered by a leader that could write it."""
+        """The state that the share coordinator kept: `batches` are sorted and apart. Offsets between them
+        were not delivered by a leader that could write it."""
         self.leader_epoch = leader_epoch
         self.state_epoch = state_epoch
-        self.in_flight = flight = InFlight(start_offset)
+        self.in_flight = flight = InFlightPieces(start_offset)
         for batch in combine((), batches, start_offset):
             if batch.first > flight.end:
                 flight.add(Piece(flight.end, batch.first - 1, DeliveryState.AVAILABLE, 0))
@@ -132,7 +132,7 @@ class SharePartition:
         self.may_be_available = bool(len(flight))
         """Some piece may be available; else there is nothing before the end."""
         self._deadline_ms = math.inf
-        self._queued: list[Change] = []
+        self._queued: list[DeliveryChange] = []
         self._writing: StateWrite | None = None
 
     def __repr__(self) -> str:
@@ -152,7 +152,7 @@ class SharePartition:
     # Delivery
 
     def next_fetch_offset(self) -> int:
-        """Where to read for the next delivery: at the first available record, else at the end."""
+        """The offset to read at for the next delivery: the first available record's, else the end."""
         if self.may_be_available:
             for piece in self.in_flight.pieces:
                 if piece.is_available:
@@ -244,8 +244,8 @@ class SharePartition:
     def archive(
         self, acquired: Sequence[Acquired], ranges: Sequence[tuple[int, int]]
     ) -> list[Acquired]:
-        """Take `ranges` out of what was just acquired: they are of aborted transactions, and nobody is
-        delivered them. What is left."""
+        """Take `ranges` out of what was just acquired: they are of aborted transactions, and no member
+        gets them. Returns the rest."""
         left = list(acquired)
         for first, last in ranges:
             kept: list[Acquired] = []
@@ -272,9 +272,10 @@ class SharePartition:
 
     def acknowledge(
         self, member: str, told: Sequence[Acknowledgement], limits: ShareLimits, now_ms: float
-    ) -> Change | None:
+    ) -> DeliveryChange | None:
         """Take what a member says of the records that it holds, in the order of offsets: all of it, or none.
-        The change to wait for; None where nothing has to be written. Raises INVALID_RECORD_STATE, INVALID_REQUEST."""
+        The change to wait for; None where nothing has to be written. Raises INVALID_RECORD_STATE,
+        INVALID_REQUEST."""
         start = self.in_flight.start
         present = [
             item._replace(first=max(item.first, start)) for item in told if item.last >= start
@@ -285,7 +286,7 @@ class SharePartition:
                 raise _invalid("The record is acknowledged twice.")
             self._check(member, item, limits)
             before = item.last
-        change = Change()
+        change = DeliveryChange()
         for item in present:
             for piece in self.in_flight.between(item.first, item.last):
                 if item.kind == RENEW:
@@ -309,16 +310,16 @@ class SharePartition:
                 raise _invalid("Member is not the owner of batch record")
 
     def _begin(
-        self, piece: Piece, state: DeliveryState, change: Change, limits: ShareLimits
+        self, piece: Piece, state: DeliveryState, change: DeliveryChange, limits: ShareLimits
     ) -> None:
         if state is DeliveryState.AVAILABLE and piece.deliveries >= limits.deliveries_max:
             state = DeliveryState.ARCHIVED
         piece.state, piece.pending = state, change
         change.batches.append(StateBatch(piece.first, piece.last, state, piece.deliveries))
 
-    def release(self, member: str, limits: ShareLimits) -> Change | None:
+    def release(self, member: str, limits: ShareLimits) -> DeliveryChange | None:
         """The member is gone: what it holds is available again."""
-        change = Change()
+        change = DeliveryChange()
         for piece in self.in_flight.pieces:
             held = piece.state is DeliveryState.ACQUIRED and piece.pending is None
             if held and piece.member == member:
@@ -338,7 +339,7 @@ class SharePartition:
 
     def on_deadline(self, limits: ShareLimits, now_ms: float) -> bool:
         """End the locks whose time is over, at once; that is written afterwards. Whether one ended."""
-        change, self._deadline_ms = Change(), math.inf
+        change, self._deadline_ms = DeliveryChange(), math.inf
         for piece in self.in_flight.pieces:
             if piece.state is not DeliveryState.ACQUIRED or piece.pending is not None:
                 continue
@@ -357,11 +358,16 @@ class SharePartition:
 
     # What is written
 
-    def _queue(self, change: Change) -> Change | None:
+    def _queue(self, change: DeliveryChange) -> DeliveryChange | None:
         if not change.batches:
             return None
         self._queued.append(change)
         return change
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether a change is not written yet."""
+        return self._writing is not None or bool(self._queued)
 
     def take_write(self) -> StateWrite | None:
         """The next write, where there is something to write and none is under way."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from struct import Struct
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from barnabas.broker.broker import Broker
 from barnabas.monitoring.exposition import Exposition, labels_text
@@ -27,6 +27,9 @@ from barnabas.wire.messages.produce_request import ProduceRequest
 from barnabas.wire.messages.produce_response import ProduceResponse
 from barnabas.wire.request_timing import RequestTiming
 from barnabas.wire.schema import Message
+
+if TYPE_CHECKING:
+    from barnabas.wire.messages.share_fetch_response import ShareFetchResponse
 
 PHASES = ("queue", "local", "remote", "throttle", "send", "total")
 BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -111,6 +114,9 @@ class RequestSource:
             timing.is_of_follower = is_follower(request)
             if isinstance(response, FetchResponse):
                 self._count_fetch(response, timing.is_of_follower)
+        elif timing.api_key == ApiKey.SHARE_FETCH:
+            if response is not None:
+                self._count_share_fetch(cast("ShareFetchResponse", response))
         else:
             # The quorum reads its own form of Fetch; only its replicas send that.
             timing.is_of_follower = timing.api_key == ApiKey.FETCH
@@ -189,6 +195,12 @@ class RequestSource:
                 for data in topic.partitions:
                     if data.error_code and data.error_code not in NO_FAILURE:
                         counts.failed_fetches += 1
+
+    def _count_share_fetch(self, response: ShareFetchResponse) -> None:
+        for topic in response.responses:
+            counts = self._topic("", topic.topic_id)
+            if counts is not None:
+                counts.bytes_out += sum([len(data.records or ()) for data in topic.partitions])
 
     # -- a page ------------------------------------------------------------------------------------
 

@@ -26,6 +26,11 @@ from barnabas.security.authorization.group_access import (
     check_offset_delete,
     check_offset_fetch,
 )
+from barnabas.security.authorization.share_access import (
+    check_alter_offsets,
+    check_delete_offsets,
+    check_describe_offsets,
+)
 from barnabas.security.authorization.token_access import check_create_token, check_describe_token
 from barnabas.security.authorization.topic_access import (
     check_describe_cluster,
@@ -55,6 +60,15 @@ def _asks(
 
 
 _NO_TOKENS = ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED.name
+READ_SHARED = AccessRule(
+    (
+        _asks(Operation.READ, GROUP),
+        _asks(
+            Operation.READ, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each, whenever it is looked at"
+        ),
+    ),
+    whole(Operation.READ, GROUP, "group_id").check,
+)
 READ_GROUP = whole(Operation.READ, GROUP, "group_id")
 _EACH_TOPIC = (Operation.DESCRIBE, TOPIC)
 
@@ -195,6 +209,44 @@ BROKER_RULES: dict[ApiKey, AccessRule] = {
             _asks(Operation.DESCRIBE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for the group"),
         ),
         check_group_describe,
+    ),
+    ApiKey.SHARE_GROUP_HEARTBEAT: AccessRule(
+        (_asks(Operation.READ, GROUP), _asks(Operation.DESCRIBE, TOPIC)), check_group_heartbeat
+    ),
+    ApiKey.SHARE_GROUP_DESCRIBE: AccessRule(
+        (
+            _asks(Operation.DESCRIBE, GROUP, "GROUP_AUTHORIZATION_FAILED for each"),
+            _asks(Operation.DESCRIBE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for the group"),
+        ),
+        check_group_describe,
+    ),
+    ApiKey.SHARE_FETCH: READ_SHARED,
+    ApiKey.SHARE_ACKNOWLEDGE: READ_SHARED,
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: whole(Operation.CLUSTER_ACTION),
+    ApiKey.READ_SHARE_GROUP_STATE: whole(Operation.CLUSTER_ACTION),
+    ApiKey.WRITE_SHARE_GROUP_STATE: whole(Operation.CLUSTER_ACTION),
+    ApiKey.DELETE_SHARE_GROUP_STATE: whole(Operation.CLUSTER_ACTION),
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: whole(Operation.CLUSTER_ACTION),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: AccessRule(
+        (
+            _asks(Operation.DESCRIBE, GROUP, "GROUP_AUTHORIZATION_FAILED for each"),
+            _asks(Operation.DESCRIBE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each, or left out"),
+        ),
+        check_describe_offsets,
+    ),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: AccessRule(
+        (
+            _asks(Operation.READ, GROUP),
+            _asks(Operation.READ, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each"),
+        ),
+        check_alter_offsets,
+    ),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: AccessRule(
+        (
+            _asks(Operation.DELETE, GROUP),
+            _asks(Operation.READ, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each"),
+        ),
+        check_delete_offsets,
     ),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: AccessRule(
         (_asks(Operation.DESCRIBE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each, or left out"),),

@@ -1,8 +1,8 @@
 """Charges requests to client quotas when they are answered, and sets the throttle time of the answer.
 
-Charged are the bytes of a Produce request, the record bytes of a Fetch response to a consumer, and the time
-that a handler took. Nodes' own requests are free. A longer throttle time that a handler or the controller has
-set stays. Source: KIP-13, KIP-124, KIP-219; Kafka's ``RequestHandlerHelper``.
+Charged are the bytes of a Produce request, the record bytes of a Fetch or ShareFetch response to a consumer,
+and the time that a handler took. Nodes' own requests are free. A longer throttle time that a handler or the
+controller has set stays. Source: KIP-13, KIP-124, KIP-219; Kafka's ``RequestHandlerHelper``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EXEMPT = frozenset(
         ApiKey.ENVELOPE,
     )
 )
-PRODUCE, FETCH = int(ApiKey.PRODUCE), int(ApiKey.FETCH)
+PRODUCE, FETCH, SHARE_FETCH = int(ApiKey.PRODUCE), int(ApiKey.FETCH), int(ApiKey.SHARE_FETCH)
 
 
 class ClientMeter:
@@ -55,7 +55,7 @@ class ClientMeter:
         wait_ms = 0.0
         if key == PRODUCE:
             wait_ms = quotas.charge(PRODUCED, who, client_id, request_bytes)
-        elif key == FETCH:
+        elif key in (FETCH, SHARE_FETCH):
             wait_ms = quotas.charge(FETCHED, who, client_id, record_bytes(response))
         if spent_ms and response is not None:
             spent = quotas.charge(REQUEST_TIME, who, client_id, spent_ms)
@@ -103,7 +103,7 @@ def is_follower(request: FetchRequest) -> bool:
 
 
 def record_bytes(response: Any) -> int:
-    """The size of the records in a Fetch response."""
+    """The size of the records in a Fetch or ShareFetch response."""
     if response is None:
         return 0
     return sum(

@@ -98,6 +98,8 @@ class OneOwnerPerGeneration(Checker):
                 if isinstance(group, ConsumerGroup):
                     consumer_groups[group_id] = group
                     continue
+                if not isinstance(group, ClassicGroup):
+                    continue
                 key = (group_id, group.generation, topic.id)
                 if key not in seen and group.is_in(GroupState.STABLE):
                     seen.add(key)

@@ -24,7 +24,7 @@ def unowned(cluster: SimCluster, groups: Iterable[str]) -> str:
         for shard in serving(node):
             image = node.image
             for group_id, group in shard.machine.table.groups.committed_items():
-                if group_id in wanted:
+                if group_id in wanted and isinstance(group, (ClassicGroup, ConsumerGroup)):
                     wanted[group_id] = _missing(group, image)
     return next((f"{group}: {why}" for group, why in sorted(wanted.items()) if why), "")
 

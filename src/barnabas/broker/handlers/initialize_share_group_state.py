@@ -1,0 +1,44 @@
+"""InitializeShareGroupState.
+
+Behaviour: the group's coordinator has share coordinators begin the states of share partitions.
+
+Version notes: there is one version.
+"""
+
+from __future__ import annotations
+
+from barnabas.broker.roles import ShareRole
+from barnabas.broker.share.state_requests import Answers, serve
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.error_responses import mirrored_error
+from barnabas.wire.messages import initialize_share_group_state_request as asked_for
+from barnabas.wire.messages import initialize_share_group_state_response as answer
+from barnabas.wire.request import Api, Parked, RequestContext
+from barnabas.wire.schema import Message
+
+ANSWERS = Answers(
+    answer.InitializeShareGroupStateResponse, answer.InitializeStateResult, answer.PartitionResult
+)
+
+API = Api(
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+    asked_for.InitializeShareGroupStateRequest,
+    mirrored_error(
+        asked_for.InitializeShareGroupStateRequest, answer.InitializeShareGroupStateResponse
+    ),
+    "cluster",
+    "cluster-action",
+)
+
+
+def handle(
+    request: asked_for.InitializeShareGroupStateRequest, ctx: RequestContext, role: ShareRole
+) -> Message | Parked:
+    return serve(
+        request,
+        role,
+        ANSWERS,
+        lambda machine, key, asked, at: machine.initialize(
+            key, asked.state_epoch, asked.start_offset, at
+        ),
+    )

@@ -1,0 +1,59 @@
+"""Handlers of APIs that many nodes never serve: their modules are loaded with the first request.
+
+`late` is put in place of a handler's module in a listener's table. The declaration that the table needs
+at once is made from the protocol's own table and from what is said here; a test compares it with the
+module's.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, cast
+
+from barnabas.wire.api_table import API_SCHEMAS, ApiKey
+from barnabas.wire.request import Api, HandlerModule, Parked, RequestContext
+from barnabas.wire.schema import Message
+
+HERE = "barnabas.broker.handlers"
+
+
+class LateApi(Api):
+    """A declaration whose class of request is loaded when it is asked for."""
+
+    __slots__ = ()
+
+    @property
+    def request(self) -> type[Message]:
+        schema = API_SCHEMAS[self.key]
+        module = import_module(f"barnabas.wire.messages.{schema.request_module}")
+        return cast("type[Message]", getattr(module, f"{schema.name}Request"))
+
+
+class LateModule:
+    """A handler's module before it is loaded."""
+
+    __slots__ = ("API", "_name")
+
+    def __init__(self, name: str, resource: str, operation: str, waits: bool) -> None:
+        self._name = name
+        key = ApiKey[name.upper()]
+        self.API = LateApi(key, Message, self._error_response, resource, operation, waits)
+
+    def __repr__(self) -> str:
+        return f"LateModule({self._name})"
+
+    def load(self) -> HandlerModule:
+        """The module."""
+        return cast("HandlerModule", import_module(f"{HERE}.{self._name}"))
+
+    def _error_response(self, request: Any, code: int, message: str) -> Message | None:
+        return self.load().API.error_response(request, code, message)
+
+    def handle(self, request: Any, ctx: RequestContext, role: Any) -> Message | Parked | None:
+        """Answer, or park, as the module does."""
+        return self.load().handle(request, ctx, role)
+
+
+def late(name: str, resource: str, operation: str, *, waits: bool = False) -> HandlerModule:
+    """The handler of the module `name`, whose API has that name, with its permission."""
+    return cast("HandlerModule", LateModule(name, resource, operation, waits))

@@ -1,0 +1,331 @@
+"""The share partitions whose leader is this broker: loaded when first fetched, written, unlocked, let go.
+
+A share partition reads its state from the share coordinator once; fetches wait for that. What changes is
+written, one write after the other, and who acknowledged is answered when it is kept. When the broker leads
+the partition no longer, or the share coordinator fences it, the share partition ends: fetches are answered
+NOT_LEADER_OR_FOLLOWER, and the next leader reads what was kept.
+
+Source: ``SharePartitionManager`` and ``SharePartition.maybeInitialize`` of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from barnabas.broker.deadlines import Deadlines
+from barnabas.broker.partitions.partition import Partition
+from barnabas.broker.share.share_partition import (
+    DeliveryChange,
+    ShareLimits,
+    SharePartition,
+    StateWrite,
+)
+from barnabas.broker.share.start_offset import StartOffsets
+from barnabas.broker.share.state_client import AGAIN, StateClient
+from barnabas.group.cluster_topics import ClusterTopics
+from barnabas.ports import Ports, call_all
+from barnabas.share.delivery import NO_OFFSET, StateBatch
+from barnabas.share.key import SharePartitionKey
+from barnabas.wire.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from barnabas.broker.replicas.replica_table import ReplicaTable
+
+FENCED = frozenset({ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.FENCED_STATE_EPOCH})
+GONE = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+"""Errors of the share coordinator after which the share partition ends."""
+OnAcknowledged = Callable[[KafkaError | None], None]
+
+
+class FetchWaiter(Protocol):
+    """A fetch that waits for the share partition."""
+
+    def on_moved(self) -> None:
+        """There may be something to acquire, or an error."""
+
+
+class LedSharePartition:
+    """One share partition here."""
+
+    __slots__ = (
+        "_end_watch",
+        "answering",
+        "armed_ms",
+        "bucket",
+        "error",
+        "key",
+        "is_left",
+        "leader_epoch",
+        "share_partition",
+        "led_partitions",
+        "partition",
+        "waiting",
+    )
+
+    def __init__(
+        self, led_partitions: LedPartitions, key: SharePartitionKey, partition: Partition
+    ) -> None:
+        self.led_partitions = led_partitions
+        self.key = key
+        self.partition = partition
+        self.leader_epoch = partition.leader_epoch
+        self.share_partition: SharePartition | None = None
+        """None while its state is read."""
+        self.is_left = False
+        """Whether the members are gone: it ends when its last change is written."""
+        self.error: KafkaError | None = None
+        """Why it has ended."""
+        self.waiting: dict[FetchWaiter, None] = {}
+        """Fetches, the longest wait first."""
+        self.answering: dict[DeliveryChange, OnAcknowledged] = {}
+        self.bucket = -1
+        self.armed_ms = math.inf
+        self._end_watch = partition.on_high_watermark(lambda mark: self.wake())
+
+    def __repr__(self) -> str:
+        return (
+            f"LedSharePartition({self.key}, {self.share_partition!r}, {len(self.waiting)} waiting)"
+        )
+
+    def wake(self) -> None:
+        """Fetches look again."""
+        for waiter in list(self.waiting):
+            waiter.on_moved()
+
+    def on_deadline(self) -> None:
+        """Locks may have ended."""
+        self.armed_ms = math.inf
+        self.led_partitions.on_locks_due(self)
+
+    def end(self, error: KafkaError) -> None:
+        self.error = error
+        self._end_watch()
+        self.wake()
+
+
+class LedPartitions:
+    """All of them."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        deadlines: Deadlines,
+        replicas: ReplicaTable,
+        client: StateClient,
+        cluster: ClusterTopics,
+    ) -> None:
+        """`cluster` knows what is configured for a group."""
+        self._ports = ports
+        self._deadlines = deadlines
+        self._replicas = replicas
+        self._client = client
+        self._cluster = cluster
+        self._starts = StartOffsets(ports, cluster)
+        self._led: dict[SharePartitionKey, LedSharePartition] = {}
+
+    def __len__(self) -> int:
+        return len(self._led)
+
+    def __repr__(self) -> str:
+        return f"LedPartitions({len(self._led)})"
+
+    def describe(self) -> list[dict[str, object]]:
+        """The state of all, for tools and failing tests."""
+        return [
+            {
+                "key": str(key),
+                **(led.share_partition.describe() if led.share_partition is not None else {}),
+            }
+            for key, led in sorted(self._led.items())
+        ]
+
+    def validate(self) -> None:
+        """Check the invariants of all. Raises AssertionError."""
+        for led in self._led.values():
+            if led.share_partition is not None:
+                led.share_partition.validate()
+
+    def limits(self, group_id: str) -> ShareLimits:
+        """The limits that are configured for the group now."""
+        config = partial(self._cluster.group_config, group_id)
+        return ShareLimits(
+            config("share.delivery.count.limit"),
+            config("share.partition.max.record.locks"),
+            config("share.record.lock.duration.ms"),
+            bool(config("share.renew.acknowledge.enable")),
+        )
+
+    def find(self, key: SharePartitionKey) -> LedSharePartition | None:
+        """The share partition, if it is here."""
+        return self._led.get(key)
+
+    def open(self, key: SharePartitionKey) -> LedSharePartition:
+        """The share partition; loaded where it is not here yet. Raises ``KafkaError`` where this broker does
+        not lead."""
+        led = self._led.get(key)
+        if led is not None:
+            led.is_left = False
+            return led
+        partition, code = self._replicas.find((key.topic_id, key.partition))
+        if partition is None:
+            raise KafkaError(code, "no replica here")
+        partition.readable_log(-1, leader_only=True)
+        led = self._led[key] = LedSharePartition(self, key, partition)
+        self._client.read(key, led.leader_epoch, partial(self._on_read, led))
+        return led
+
+    # Loading
+
+    def _on_read(self, led: LedSharePartition, result: Any) -> None:
+        if led.error is not None:
+            return
+        if isinstance(result, KafkaError):
+            self._end(led, told(result))
+            return
+        batches = [
+            StateBatch(b.first_offset, b.last_offset, b.delivery_state, b.delivery_count)
+            for b in result.state_batches
+        ]
+        begin = partial(self._begin, led, result.state_epoch, batches)
+        if result.start_offset != NO_OFFSET:
+            begin(result.start_offset)
+        else:
+            self._starts.choose(led.key.group_id, led.partition, begin)
+
+    def _begin(
+        self,
+        led: LedSharePartition,
+        state_epoch: int,
+        batches: list[StateBatch],
+        start: int | KafkaError,
+    ) -> None:
+        if led.error is not None:
+            return
+        if isinstance(start, KafkaError):
+            self._end(led, start)
+            return
+        led.share_partition = SharePartition(led.leader_epoch, state_epoch, start, batches)
+        led.wake()
+
+    # Changes
+
+    def changed(
+        self,
+        led: LedSharePartition,
+        change: DeliveryChange | None,
+        on_done: OnAcknowledged | None = None,
+    ) -> None:
+        """Write what changed, and answer then; at once where there is nothing to write."""
+        if on_done is not None:
+            if change is None:
+                on_done(None)
+            else:
+                led.answering[change] = on_done
+        self._write(led)
+        self.arm(led)
+
+    def _write(self, led: LedSharePartition) -> None:
+        assert led.share_partition is not None
+        write = led.share_partition.take_write()
+        if write is not None:
+            self._client.write(led.key, write, partial(self._on_written, led, write))
+
+    def _on_written(self, led: LedSharePartition, write: StateWrite, result: Any) -> None:
+        machine = led.share_partition
+        assert machine is not None
+        error = told(result) if isinstance(result, KafkaError) else None
+        limits = self.limits(led.key.group_id)
+        machine.on_written(write, error, limits, self._ports.clock.now_ms())
+        answers = [led.answering.pop(change, None) for change in write.changes]
+        try:
+            call_all(partial(answer, error) for answer in answers if answer is not None)
+        finally:
+            if error is not None and error.code in GONE and led.error is None:
+                self._end(led, error)
+            self._write(led)
+            if led.error is None:
+                self.arm(led)
+                led.wake()
+                self._end_if_left(led)
+
+    # Locks
+
+    def arm(self, led: LedSharePartition) -> None:
+        """See to it that the next lock ends in time."""
+        assert led.share_partition is not None
+        due_ms = led.share_partition.deadline_ms()
+        if due_ms < led.armed_ms and led.error is None:
+            if led.bucket != -1:
+                self._deadlines.remove(led)
+            led.armed_ms = due_ms
+            self._deadlines.add(led, due_ms)
+
+    def on_locks_due(self, led: LedSharePartition) -> None:
+        """End the locks whose time is over."""
+        machine = led.share_partition
+        if machine is None or led.error is not None:
+            return
+        now_ms = self._ports.clock.now_ms()
+        if machine.on_deadline(self.limits(led.key.group_id), now_ms):
+            self._write(led)
+            led.wake()
+        self.arm(led)
+
+    # The end
+
+    def leave(self, group_id: str) -> None:
+        """No member of the group is here any more. Its share partitions end, for their offsets may be set
+        back now, which this leader would not notice."""
+        for key, led in list(self._led.items()):
+            if key.group_id == group_id:
+                led.is_left = True
+                self._end_if_left(led)
+
+    def _end_if_left(self, led: LedSharePartition) -> None:
+        if led.is_left and (led.share_partition is None or not led.share_partition.is_writing):
+            why = "No member of the share group is connected."
+            self._end(led, KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, why))
+
+    def on_metadata(self) -> None:
+        """Leaders may have changed: let go what this broker leads no longer, or in another epoch."""
+        for key, led in list(self._led.items()):
+            partition = self._replicas.by_id.get((key.topic_id, key.partition))
+            if (
+                partition is not led.partition
+                or not partition.is_leader
+                or partition.leader_epoch != led.leader_epoch
+            ):
+                self._end(led, led.partition.not_leader())
+
+    def _end(self, led: LedSharePartition, error: KafkaError) -> None:
+        if self._led.get(led.key) is led:
+            del self._led[led.key]
+        if led.bucket != -1:
+            self._deadlines.remove(led)
+        led.end(error)
+
+    def close(self) -> None:
+        """The broker stops."""
+        stopped = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the broker stops")
+        for led in list(self._led.values()):
+            self._end(led, stopped)
+
+
+def told(error: KafkaError) -> KafkaError:
+    """A share coordinator's error in the words of those who fetch and acknowledge."""
+    if error.code in AGAIN:
+        return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message)
+    if error.code in FENCED:
+        return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, error.message)
+    if error.code in GONE:
+        return error
+    return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, error.message)

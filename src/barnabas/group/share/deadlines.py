@@ -1,0 +1,29 @@
+"""Sessions of share groups' members.
+
+Source: ``GroupMetadataManager.scheduleShareGroupSessionTimeout`` of Apache Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from barnabas.group.group_table import GroupTable, GroupTimer
+from barnabas.group.outcome import GroupOutcome
+from barnabas.group.share.leaving import on_session_deadline
+from barnabas.group.share.share_group import ShareGroup
+from barnabas.operation import Instant
+
+
+def begin_sessions(table: GroupTable, group: ShareGroup, at: Instant) -> None:
+    """The group was loaded: every member gets a whole session."""
+    session_ms = table.cluster.group_config(group.group_id, "share.session.timeout.ms")
+    for member_id, _ in group.members.items():
+        key = (GroupTimer.SESSION, group.group_id, member_id)
+        table.timers.schedule(key, at.now_ms + session_ms)
+
+
+def on_share_deadline(
+    table: GroupTable, kind: GroupTimer, group_id: str, member_id: str, at: Instant
+) -> GroupOutcome:
+    """A deadline of a share group is due; those that a classic group of its name left do nothing."""
+    if kind is not GroupTimer.SESSION:
+        return GroupOutcome()
+    return on_session_deadline(table, group_id, member_id, at)
