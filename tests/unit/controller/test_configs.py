@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from barnabas.metadata.bootstrap_records import bootstrap_records
-from barnabas.metadata.features import LATEST_METADATA_VERSION, supported
+from barnabas.metadata.features import LATEST_METADATA_VERSION, SERVED, supported
 from barnabas.metadata.records.feature_level_record import FeatureLevelRecord
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import alter_configs_request as legacy
@@ -496,14 +496,15 @@ def test_levels_go_down_and_up_again(world: World) -> None:
 
 @pytest.mark.parametrize("name", ["share.version", "streams.version"])
 def test_a_feature_that_is_not_served_only_goes_down(name: str) -> None:
-    levels_of_kafka = [FeatureLevelRecord(name=name, feature_level=1)]
+    most = SERVED[name]
+    levels_of_kafka = [FeatureLevelRecord(name=name, feature_level=most + 1)]
     world = World(bootstrap=[*bootstrap_records(), *levels_of_kafka])
     world.join(1)  # a broker claims the level, and may register
-    assert world.image.features[name] == 1
-    assert not update(world, name, 1).error_code
-    assert not update(world, name, 0, 2).error_code
-    assert name not in world.image.features
-    answer = update(world, name, 1)
+    assert world.image.features[name] == most + 1
+    assert not update(world, name, most + 1).error_code
+    assert not update(world, name, most, 2).error_code
+    assert world.image.features.get(name, 0) == most
+    answer = update(world, name, most + 1)
     assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
     assert "does not serve" in answer.error_message
 
