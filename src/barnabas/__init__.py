@@ -1,3 +1,3 @@
 """Barnabas: a Kafka-wire-compatible replicated event log in Python."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

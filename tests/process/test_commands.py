@@ -147,7 +147,7 @@ def wait_for_level(cluster: Cluster, run: Command, name: str, level: int) -> Non
 
 def test_features_go_down_and_up(cluster: Cluster, run: Command) -> None:
     before = levels(run)
-    assert before["metadata.version"] == 30 and before["group.version"] == 1
+    assert before["metadata.version"] == 33 and before["group.version"] == 1
     down = ["features", "downgrade", "-f", "group.version=0"]
     assert "would go from 1 to 0" in run(*down, "--dry-run")
     assert levels(run) == before
@@ -157,9 +157,9 @@ def test_features_go_down_and_up(cluster: Cluster, run: Command) -> None:
     assert "group.version went from 1 to 0" in run(*down)
     wait_for_level(cluster, run, "group.version", 0)
     assert "only supports versions" in run("features", "upgrade", "-f", "group.version=7", status=1)
-    assert "went from 0 to 1" in run("features", "upgrade", "--release", "4.3")
+    assert "went from 0 to 1" in run("features", "upgrade", "--release", "4.4")
     wait_for_level(cluster, run, "group.version", 1)
-    assert "nothing to do" in run("features", "upgrade", "-r", "4.3")
+    assert "nothing to do" in run("features", "upgrade", "-r", "4.4")
     assert levels(run) == before
     assert "might delete metadata" in run("features", "downgrade", "-r", "4.2", status=1)
     assert "either --release or --feature" in run("features", "upgrade", status=2)
