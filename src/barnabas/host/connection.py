@@ -266,8 +266,10 @@ class HostConnection:
 
     def _on_fault(self, error: Exception) -> None:
         self._traffic.faults += 1
-        self._owner.on_receiver_fault(self, error)
-        self._end(None)
+        try:
+            self._owner.on_receiver_fault(self, error)
+        finally:
+            self._end(None)
 
     def _end(self, error: OSError | None) -> None:
         if not self._open:

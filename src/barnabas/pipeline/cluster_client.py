@@ -166,7 +166,11 @@ class ClusterClient:
             client = self.client
             assert self._ports is not None
             task = client.tasks.start(begin(client), lambda _: None)
-            return wait_for(self._ports.loop, task)
+            try:
+                return wait_for(self._ports.loop, task)
+            except BaseException:
+                task.cancel()  # an interrupted wait: nothing of it continues with the next one
+                raise
 
     def submit(
         self,

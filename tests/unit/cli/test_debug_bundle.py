@@ -13,6 +13,7 @@ from barnabas.cli.reports.debug_bundle import (
     node_files,
     page,
     versions,
+    without_secrets,
 )
 from barnabas.record.builder import build_batch
 
@@ -53,6 +54,14 @@ def test_a_nodes_files_have_no_secret_and_no_record(tmp_path: Path) -> None:
     ]
     assert b"hush" not in b"".join(found.values())
     assert b"node.id=1" in found["node-1/server.properties"]
+
+
+def test_credentials_in_addresses_are_hidden() -> None:
+    given = {"sasl.oauthbearer.jwks.endpoint.url": "https://u:p@h:1/keys?key=k", "node.id": "1"}
+    assert without_secrets(given) == {
+        "sasl.oauthbearer.jwks.endpoint.url": "https://(secret)@h:1/keys?(secret)",
+        "node.id": "1",
+    }
 
 
 def test_headers_are_those_of_the_last_batches(tmp_path: Path) -> None:

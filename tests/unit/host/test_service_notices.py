@@ -72,6 +72,25 @@ def test_a_node_is_ready_once_and_says_why_it_is_not(manager: Manager) -> None:
     notices.stop()
 
 
+def test_a_manager_that_was_away_hears_the_rest(tmp_path: Path) -> None:
+    address = str(tmp_path / "notify")
+    manager = Manager(address)
+    manager.why = ""
+    manager.socket.close()
+    notices = manager.notices(WATCHDOG_USEC="20000")
+    notices.start()
+    run_until(manager.loop, lambda: manager.logged == ["service.notice_failed"])
+    os.unlink(address)
+    manager.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    manager.socket.bind(address)
+    manager.socket.setblocking(False)
+    manager.wait_for("READY=1")
+    run_until(manager.loop, lambda: manager.receives("") or manager.lines.count("WATCHDOG=1") > 1)
+    notices.stop()
+    manager.socket.close()
+    manager.loop.close()
+
+
 def test_the_watchdog_hears_of_a_loop_that_turns(manager: Manager) -> None:
     notices = manager.notices(WATCHDOG_USEC="20000", WATCHDOG_PID=str(os.getpid()))
     notices.start()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from barnabas.monitoring.lag.first_record import FirstRecord, first_record
 from barnabas.record.builder import build_batch, end_transaction_marker
 from barnabas.record.compression import Codec
@@ -37,6 +39,12 @@ def test_a_batch_that_begins_at_the_offset_tells_by_its_header() -> None:
 def test_an_offset_inside_a_batch_has_its_own_records_timestamp() -> None:
     for codec in (Codec.NONE, Codec.ZSTD):
         assert first_record(batch(10, 100, 200, 900, codec=codec), 11) == FirstRecord(200, 13)
+
+
+def test_a_batch_that_unpacks_too_far_tells_by_its_header(monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = batch(10, 100, 200, 900, codec=Codec.ZSTD)
+    monkeypatch.setattr("barnabas.monitoring.lag.first_record.DECOMPRESSED_BYTES_MAX", 8)
+    assert first_record(packed, 11) == FirstRecord(100, 13)
 
 
 def test_a_topic_with_log_append_time_tells_by_its_header() -> None:

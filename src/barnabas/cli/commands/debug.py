@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import tarfile
 import time
 from collections.abc import Iterator
@@ -54,7 +55,8 @@ def bundle(
     where = ["--bootstrap", find_bootstrap(bootstrap, data)]
     count = 0
     try:
-        with tarfile.open(target, "w:gz") as archive:
+        private = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(private, "wb") as file, tarfile.open(fileobj=file, mode="w:gz") as archive:
             for name, content in _entries(nodes, where):
                 member = tarfile.TarInfo(f"{FOLDER}/{name}")
                 member.size, member.mtime = len(content), int(time.time())

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 ZOOKEEPER_MODE_NODES = 3
 """The nodes of a new cluster that ZooKeeper coordinates."""
 QUORUM_STATE = "__cluster_metadata-0/quorum-state"
+EPHEMERAL_MARK = ".ephemeral"
+"""The file by which a directory says that it was made to be removed."""
 WRONG_USE = 2
 """`connection.connect.USAGE`, which would load a client before the nodes have started."""
 PREDECESSOR_S = 6.0
@@ -148,17 +150,19 @@ def command(
 
 @contextmanager
 def place_of(data: Path | None, *, ephemeral: bool, remove: Path | None) -> Iterator[Path]:
-    """The cluster's directory. One that is ephemeral, and `remove`, are removed at the end."""
+    """The cluster's directory. One that is ephemeral is removed at the end; so is `remove`, a folder around
+    it that has the file `EPHEMERAL_MARK`."""
     if data is None and not ephemeral:
         raise Failure("--data DIR is missing; --ephemeral needs none", WRONG_USE)
     if data is not None and ephemeral:
         raise Failure("--ephemeral has a directory of its own: leave out --data", WRONG_USE)
     if data is None:
         data = remove = Path(tempfile.mkdtemp(prefix="barnabas-"))
+        (data / EPHEMERAL_MARK).touch()
     try:
         yield data
     finally:
-        if remove is not None:
+        if remove is not None and (remove / EPHEMERAL_MARK).exists():
             shutil.rmtree(remove, ignore_errors=True)
 
 

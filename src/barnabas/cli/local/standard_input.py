@@ -19,13 +19,14 @@ _READ_BYTES = 4096
 def watch_standard_input(loop: Loop, on_end: Callable[[], None]) -> None:
     """Call `on_end` once when standard input ends; what it says before is not looked at.
 
-    A file, a device without an end or no standard input at all is not watched.
+    A terminal, a file, a device without an end or no standard input at all is not watched: a program in the
+    background that reads from its terminal is stopped.
     """
     try:
         mode = os.fstat(_DESCRIPTOR).st_mode
     except OSError:
         return
-    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(_DESCRIPTOR)):
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
         return
 
     def read() -> None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import subprocess
 import sys
 import urllib.request
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPException
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import NamedTuple
@@ -53,6 +55,10 @@ PAGE_BYTES_MAX = 64 * 1024 * 1024
 PLAIN_FILES = ("meta.properties", ".kafka_cleanshutdown")
 """Files of a log directory that are shown whole, beside checkpoints of offsets. A ``bootstrap.checkpoint``
 may have credentials."""
+
+
+_USER = re.compile(r"(\w+://)[^/@\s,]*@")
+_QUERY = re.compile(r"(\w+://[^?\s,]*)\?[^\s,]*")
 
 
 class NodePlace(NamedTuple):
@@ -112,7 +118,10 @@ def node_files(node: NodePlace) -> Iterator[Entry]:
 
 def without_secrets(properties: Mapping[str, str]) -> dict[str, str]:
     """The properties with the values of passwords and of unknown keys hidden."""
-    return {key: SECRET if is_secret(BROKER, key) else value for key, value in properties.items()}
+    return {
+        key: SECRET if is_secret(BROKER, key) else without_credentials(value)
+        for key, value in properties.items()
+    }
 
 
 def _directory_files(folder: str, directory: Path) -> Iterator[Entry]:
@@ -164,6 +173,11 @@ def end_of(file: Path, size: int) -> bytes:
         return f"{error}\n".encode()
 
 
+def without_credentials(value: str) -> str:
+    """`value` without the user and the query of each address in it, which may be credentials."""
+    return _QUERY.sub(rf"\1?{SECRET}", _USER.sub(rf"\1{SECRET}@", value))
+
+
 def page(url: str, token: str) -> bytes:
     """An answer over HTTP, whatever its status; the reason where there is none."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -174,8 +188,8 @@ def page(url: str, token: str) -> bytes:
             return found
     except urllib.error.HTTPError as error:
         return error.read(PAGE_BYTES_MAX)
-    except (OSError, ValueError) as error:
-        return f"{error}\n".encode()
+    except (OSError, ValueError, HTTPException) as error:
+        return f"{type(error).__name__}: {error}\n".encode()
 
 
 def _output(command: Sequence[str]) -> bytes:

@@ -45,7 +45,7 @@ class ServiceNotices:
         self._socket: socket.socket | None = None
         self._status: str | None = None
         self._was_ready = self._is_stopping = False
-        self._has_ended = False
+        self._has_ended = self._has_failed = False
 
     @property
     def are_wanted(self) -> bool:
@@ -72,32 +72,35 @@ class ServiceNotices:
     def _look(self) -> None:
         if self._has_ended:
             return
+        interval_s = min(LOOK_S, self._watchdog_s / 2) if self._watchdog_s else LOOK_S
+        self._loop.call_later(interval_s, self._look)  # first: a fault below ends no watchdog
         why = self._why_not_ready()
-        lines = []
-        if not why and not self._was_ready:
-            self._was_ready = True
-            lines.append("READY=1")
+        becomes_ready = not why and not self._was_ready
         status = why or "ready"
+        lines = ["READY=1"] if becomes_ready else []
         if status != self._status and not self._is_stopping:
-            self._status = status
             lines.append(f"STATUS={status}")
         if self._watchdog_s:
             lines.append("WATCHDOG=1")
-        if lines:
-            self._send("\n".join(lines))
-        interval_s = min(LOOK_S, self._watchdog_s / 2) if self._watchdog_s else LOOK_S
-        self._loop.call_later(interval_s, self._look)
+        if lines and self._send("\n".join(lines)):
+            self._was_ready = self._was_ready or becomes_ready
+            self._status = status
 
-    def _send(self, text: str) -> None:
+    def _send(self, text: str) -> bool:
+        """Whether the manager has it. What it does not take is said again at the next look."""
         if self._socket is None:
-            return
+            return False
         try:
             self._socket.sendto(text.encode(), self._address)
         except BlockingIOError:
-            self._status = None  # the manager has not read the earlier ones: say it again
+            return False
         except OSError as error:
-            self._log("warning", "service.notice_failed", reason=str(error))
-            self.stop()
+            if not self._has_failed:
+                self._log("warning", "service.notice_failed", reason=str(error))
+            self._has_failed = True
+            return False
+        self._has_failed = False
+        return True
 
 
 def watchdog_s(environment: Mapping[str, str]) -> float:

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from barnabas.record.batch import BatchView, iterate
+from barnabas.record.batch import BatchView, CorruptBatchError, iterate
+from barnabas.record.compression import UnpacksTooFarError
 from barnabas.record.decode import records_of
 from barnabas.types import Buffer
+
+DECOMPRESSED_BYTES_MAX = 4 << 20
+"""The loop decompresses no more of a batch for a scrape."""
 
 
 class FirstRecord(NamedTuple):
@@ -44,4 +48,15 @@ def _timestamp(batch: BatchView, offset: int) -> int | None:
         return header.max_timestamp
     if header.base_offset >= offset:
         return header.base_timestamp
-    return next((record.timestamp for record in records_of(batch, start=offset)), None)
+    try:
+        return next(
+            (
+                record.timestamp
+                for record in records_of(batch, DECOMPRESSED_BYTES_MAX, start=offset)
+            ),
+            None,
+        )
+    except CorruptBatchError as error:
+        if isinstance(error.__cause__, UnpacksTooFarError):
+            return header.base_timestamp  # not before the record's: the age is an upper bound
+        raise
