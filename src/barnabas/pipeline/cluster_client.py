@@ -31,7 +31,7 @@ from barnabas.pipeline.errors import (
     UnknownPartitionError,
 )
 from barnabas.pipeline.offsets import READ_COMMITTED, READ_UNCOMMITTED
-from barnabas.pipeline.patience import Patience, gave_up
+from barnabas.pipeline.patience import Patience, gave_up, now_ms
 from barnabas.types import ZERO_UUID, Endpoint, TopicPartition
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import RETRIABLE, ErrorCode, KafkaError, code_of
@@ -49,6 +49,8 @@ T = TypeVar("T")
 
 NEWEST: dict[int, int] = {ApiKey.INIT_PRODUCER_ID: 6}
 """Versions that Kafka calls unstable and that are spoken here: that of two-phase commit (KIP-939)."""
+IDLE_MS = 1_000.0
+"""The time without a turn of the loop after which requests in flight get it added to theirs."""
 CREATION_MS = 15_000.0
 SETTLED_MS = 3_000.0
 """How long a request is repeated whose answer says that records are gone. The broker's log may lag, or it
@@ -89,6 +91,7 @@ class ClusterClient:
         self._lock = RLock()
         """Held by the thread that runs the loop or begins a request."""
         self._ports: BlockingPorts | None = None
+        self._ran_at_ms = now_ms()
         self._client: Client | None = None
 
     @classmethod
@@ -164,6 +167,7 @@ class ClusterClient:
         """Run a coroutine of the client to its end. Returns its value or raises its exception."""
         with self._lock:
             client = self.client
+            self._resume()
             assert self._ports is not None
             task = client.tasks.start(begin(client), lambda _: None)
             try:
@@ -171,6 +175,16 @@ class ClusterClient:
             except BaseException:
                 task.cancel()  # an interrupted wait: nothing of it continues with the next one
                 raise
+            finally:
+                self._ran_at_ms = now_ms()
+
+    def _resume(self) -> None:
+        """Answers that came while the program did something else are read, not given up: their requests get
+        the time in which the loop did not run."""
+        now = now_ms()
+        if now - self._ran_at_ms > IDLE_MS and self._client is not None:
+            self._client.channels.postpone(now - self._ran_at_ms)
+        self._ran_at_ms = now
 
     def submit(
         self,
@@ -184,7 +198,9 @@ class ClusterClient:
         gives its answer. What is not sent yet when this returns leaves while something is waited for."""
         outcome: TaskOutcome[Any] = TaskOutcome()
         with self._lock:
-            self.client.channels.send(
+            channels = self.client.channels
+            self._resume()
+            channels.send(
                 endpoint, request, outcome.complete, timeout_ms=timeout_ms, at_most=at_most
             )
         return outcome
@@ -194,8 +210,12 @@ class ClusterClient:
         if outcome.done:
             return outcome.result()
         with self._lock:
+            self._resume()
             assert self._ports is not None
-            return wait_for(self._ports.loop, outcome)
+            try:
+                return wait_for(self._ports.loop, outcome)
+            finally:
+                self._ran_at_ms = now_ms()
 
     def call(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,19 @@ def test_a_request_that_is_not_answered_is_over_in_its_time(silent: Endpoint) ->
     with pytest.raises(ChannelError, match=r"timeout: no answer from .* to ApiVersions in time"):
         cluster.wait(late)
     assert now_ms() - began < 5_000
+
+
+def test_a_request_gets_the_time_in_which_the_program_did_something_else(
+    silent: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("barnabas.pipeline.cluster_client.IDLE_MS", 5.0)
+    cluster = ClusterClient([silent])
+    ahead = cluster.submit(silent, MetadataRequest(), timeout_ms=15.0)
+    time.sleep(0.02)
+    began = now_ms()
+    with pytest.raises(ChannelError, match="timeout"):
+        cluster.wait(ahead)
+    assert now_ms() - began >= 10
 
 
 def test_a_connection_that_was_closed_is_opened_again(silent: Endpoint) -> None:

@@ -235,6 +235,11 @@ class Channels:
         self._wakeup_at_ms = deadline_ms
         self._wakeup = self._ports.wakeups.call_at(deadline_ms, self._on_wakeup)
 
+    def postpone(self, by_ms: float) -> None:
+        """Put off the deadlines of all requests, for a program whose loop did not run for so long."""
+        for connection in self._connections.values():
+            connection.postpone(by_ms)
+
     def _on_wakeup(self) -> None:
         self._wakeup = None
         now_ms = self._ports.clock.now_ms()

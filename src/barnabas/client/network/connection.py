@@ -442,6 +442,11 @@ class ClientConnection:
 
     # -- ending ----------------------------------------------------------------------------------
 
+    def postpone(self, by_ms: float) -> None:
+        """Put off the deadlines of all requests: for so long no one could have read an answer."""
+        for item in (*self._sent, *self._waiting):
+            item.deadline_ms += by_ms
+
     def expire(self, now_ms: float) -> bool:
         """End the connection where a request's deadline has passed: a peer that owes an answer
         owes all behind it. Says whether it did."""
