@@ -246,9 +246,9 @@ class GroupMachine:
         table, outcomes = self.table, []
         for _, group in table.groups.items():
             if not isinstance(group, (ClassicGroup, ConsumerGroup)):
-                from barnabas.group.share.deadlines import begin_sessions
+                from barnabas.group.share.deadlines import begin_share_timers
 
-                begin_sessions(table, group, at)
+                begin_share_timers(table, group, at)
                 continue
             if isinstance(group, ConsumerGroup):
                 group.owned_twice = group.owners.contested()

@@ -87,7 +87,8 @@ class ShareMachine:
     def initialize(
         self, key: SharePartitionKey, state_epoch: int, start_offset: int, at: Instant
     ) -> ShareOutcome:
-        """InitializeShareGroupState: begin at `start_offset` (-1: a leader chooses), without batches."""
+        """InitializeShareGroupState: begin at `start_offset`, without batches. At -1 a leader chooses the
+        start; a state that has one is initialized already, and only its epoch changes."""
         known = self.states.get(key)
         try:
             self._check_place(key)
@@ -95,15 +96,18 @@ class ShareMachine:
                 raise _fenced_state()
         except KafkaError as error:
             return ShareOutcome(reply=error)
-        state = ShareState(
-            0 if known is None else known.snapshot_epoch + 1,
-            state_epoch,
-            0,
-            start_offset,
-            NO_COUNT if start_offset == NO_OFFSET else 0,
-            created_ms=at.wall_ms,
-            written_ms=at.wall_ms,
-        )
+        if known is not None and start_offset == NO_OFFSET != known.start_offset:
+            epoch = max(known.state_epoch, state_epoch)
+            state = replace(known, snapshot_epoch=known.snapshot_epoch + 1, state_epoch=epoch)
+        else:
+            state = ShareState(
+                0 if known is None else known.snapshot_epoch + 1,
+                state_epoch,
+                0,
+                start_offset,
+                NO_COUNT if start_offset == NO_OFFSET else 0,
+            )
+        state = replace(state, created_ms=at.wall_ms, written_ms=at.wall_ms)
         reply = initialized.PartitionResult(partition=key.partition)
         return ShareOutcome([ShareRecord(key, snapshot_of(state))], reply)
 

@@ -175,10 +175,13 @@ def test_an_initialization_that_fails_is_asked_for_again() -> None:
     assert again is not None and again.offsets == missing.offsets
 
 
-def test_a_new_coordinator_asks_for_what_is_not_initialized() -> None:
+def test_a_new_coordinator_asks_again_for_what_stays_uninitialized() -> None:
     world = World()
     answer, _ = world.beat("m", 0, "t")
     world.reload()
+    _, asked = world.beat("m", answer.member_epoch, "t")
+    assert asked is None, "the earlier coordinator's request may be under way"
+    world.now_ms += world.config.groups.share_initialize_retry_interval_ms
     _, again = world.beat("m", answer.member_epoch, "t")
     assert again is not None and set(again.offsets) == {TOPIC}
 
@@ -277,6 +280,28 @@ def test_a_group_with_members_is_neither_altered_nor_deleted() -> None:
     assert refusal(offsets.alter, table, alter, world.at) is ErrorCode.NON_EMPTY_GROUP
     assert refusal(offsets.begin_delete, table, "g", ["t"]) is ErrorCode.NON_EMPTY_GROUP
     assert refusal(offsets.begin_delete_group, table, "g") is ErrorCode.NON_EMPTY_GROUP
+
+
+def test_a_member_that_joins_does_not_undo_altered_offsets() -> None:
+    world = World()
+    request = AlterShareGroupOffsetsRequest(
+        group_id="g",
+        topics=[
+            AlterShareGroupOffsetsRequestTopic(
+                topic_name="t",
+                partitions=[
+                    AlterShareGroupOffsetsRequestPartition(partition_index=index, start_offset=7)
+                    for index in (0, 1)
+                ],
+            )
+        ],
+    )
+    outcome, wanted = offsets.alter(world.machine.table, request, world.at)
+    world.run(outcome)
+    assert wanted is not None
+    _, asked = world.beat("m", 0, "t")
+    assert asked is None, "the altered offsets are being initialized"
+    world.initialize(wanted)
 
 
 def test_altered_offsets_are_initialized_with_the_groups_epoch() -> None:

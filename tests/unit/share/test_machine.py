@@ -69,6 +69,18 @@ def test_a_write_of_an_older_state_is_fenced() -> None:
     assert state_of(world).start_offset == 40
 
 
+def test_a_state_with_a_start_is_not_begun_again_without_one() -> None:
+    world = ShareWorld()
+    world.initialize(epoch=2, start=40)
+    world.write((41, 41, 2, 1), epoch=2)
+    world.initialize(epoch=3, start=-1)
+    state = state_of(world)
+    assert (state.state_epoch, state.start_offset) == (3, 40)
+    assert state.batches == (StateBatch(41, 41, 2, 1),)
+    world.initialize(epoch=3, start=0)
+    assert (state_of(world).start_offset, state_of(world).batches) == (0, ())
+
+
 def test_a_partition_that_does_not_exist_is_refused() -> None:
     world = ShareWorld()
     for key in (KEY._replace(partition=3), KEY._replace(topic_id=Uuid(bytes(16)))):

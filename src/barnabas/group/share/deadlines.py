@@ -1,4 +1,4 @@
-"""Sessions of share groups' members.
+"""The deadlines of share groups: sessions of members, and initializations under way.
 
 Source: ``GroupMetadataManager.scheduleShareGroupSessionTimeout`` of Apache Kafka 4.3.
 """
@@ -12,8 +12,10 @@ from barnabas.group.share.share_group import ShareGroup
 from barnabas.operation import Instant
 
 
-def begin_sessions(table: GroupTable, group: ShareGroup, at: Instant) -> None:
-    """The group was loaded: every member gets a whole session."""
+def begin_share_timers(table: GroupTable, group: ShareGroup, at: Instant) -> None:
+    """The group was loaded: every member gets a whole session. An initialization that an earlier coordinator
+    began may still be under way, so it is not asked for again at once."""
+    group.initializing_since.update(dict.fromkeys(group.state_topics.initializing, at.now_ms))
     session_ms = table.cluster.group_config(group.group_id, "share.session.timeout.ms")
     for member_id, _ in group.members.items():
         key = (GroupTimer.SESSION, group.group_id, member_id)

@@ -110,7 +110,20 @@ def heartbeat(
     is_full = request.subscribed_topic_names is not None
     if request.member_epoch == JOIN_EPOCH or is_full or new.assigned != old.assigned:
         response.assignment = _assignment(new)
-    return GroupOutcome(beat.records, response, beat.on_settled(missing)), missing
+    settled = None if missing is None else note_asked(table, missing, at)
+    return GroupOutcome(beat.records, response, settled), missing
+
+
+def note_asked(table: GroupTable, asked: Initialization, at: Instant) -> Settled:
+    """What remembers when the share coordinator was asked, unless the record of it is lost."""
+
+    def settled(error: ErrorCode, settled_at: Instant) -> GroupOutcome:
+        group = table.share(asked.group_id)
+        if group is not None and error is ErrorCode.NONE:
+            group.initializing_since.update(dict.fromkeys(asked.offsets, at.now_ms))
+        return GroupOutcome()
+
+    return settled
 
 
 def group_to_join(table: GroupTable, group_id: str, *, joins: bool) -> ShareGroup:
@@ -267,20 +280,6 @@ class _Beat:
             for topic_id, topic in missing.items()
         }
         return Initialization(group.group_id, self.epoch, offsets)
-
-    def on_settled(self, missing: Initialization | None) -> Settled | None:
-        """Remember when the share coordinator was asked; not where that was lost."""
-        if missing is None:
-            return None
-        table, group_id, now_ms = self.table, self.group.group_id, self.at.now_ms
-
-        def settled(error: ErrorCode, at: Instant) -> GroupOutcome:
-            group = table.share(group_id)
-            if group is not None and error is ErrorCode.NONE:
-                group.initializing_since.update(dict.fromkeys(missing.offsets, now_ms))
-            return GroupOutcome()
-
-        return settled
 
     def interval_ms(self, target_epoch: int, initializes: bool) -> int:
         """Milliseconds until the next heartbeat. Shorter for a member whose assignment is about to change

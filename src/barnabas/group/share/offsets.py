@@ -16,7 +16,7 @@ from barnabas.group.classic_group import GroupState
 from barnabas.group.group_table import GroupTable
 from barnabas.group.outcome import GroupOutcome
 from barnabas.group.record_codec import GroupRecord
-from barnabas.group.share.heartbeat import Initialization, group_to_join
+from barnabas.group.share.heartbeat import Initialization, group_to_join, note_asked
 from barnabas.group.share.records import state_topics_record
 from barnabas.group.share.share_group import ShareGroup, StateTopic, StateTopics
 from barnabas.group.share.state_topics import (
@@ -98,8 +98,9 @@ def alter(
     if not changed:
         return GroupOutcome(reply=reply), None
     states = with_initializing(group.state_topics, changed)
-    outcome = GroupOutcome([state_topics_record(request.group_id, states)], reply)
-    return outcome, Initialization(request.group_id, group.epoch, offsets)
+    wanted = Initialization(request.group_id, group.epoch, offsets)
+    records = [state_topics_record(request.group_id, states)]
+    return GroupOutcome(records, reply, note_asked(table, wanted, at)), wanted
 
 
 def _altered(index: int, count: int) -> alter_out.AlterShareGroupOffsetsResponsePartition:
