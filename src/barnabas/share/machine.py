@@ -2,7 +2,8 @@
 
 An operation is about one share partition; its reply is the partition's part of a response, or the error.
 Leaders of share partitions read the state once and write what was acknowledged; the group coordinator
-initializes and deletes it. A write of an older leader or of an older state is fenced by their epochs.
+initializes and deletes it. A write of an older leader or of another state is fenced by their epochs;
+an older write that comes late moves no start back.
 
 State is written as a snapshot and updates that follow it. A snapshot takes the place of an update after
 ``share.coordinator.snapshot.update.records.per.snapshot`` updates, and once for a share partition that has
@@ -125,7 +126,7 @@ class ShareMachine:
                 )
             if known.is_fenced(asked.leader_epoch):
                 raise _fenced_leader()
-            if known.is_state_fenced(asked.state_epoch):
+            if asked.state_epoch not in (NO_EPOCH, known.state_epoch):
                 raise _fenced_state()
         except KafkaError as error:
             return ShareOutcome(reply=error)
@@ -234,7 +235,7 @@ class ShareMachine:
                 state_batches=_update_batches(combine((), batches, start_offset)),
             )
             return ShareRecord(key, value)
-        start = known.start_offset if start_offset == NO_OFFSET else start_offset
+        start = max(known.start_offset, start_offset)
         state = replace(
             known,
             snapshot_epoch=known.snapshot_epoch + 1,
@@ -345,5 +346,5 @@ def _fenced_leader() -> KafkaError:
 
 def _fenced_state() -> KafkaError:
     return KafkaError(
-        ErrorCode.FENCED_STATE_EPOCH, "The state epoch in the request is older than a known one."
+        ErrorCode.FENCED_STATE_EPOCH, "The state epoch in the request is not the known one."
     )

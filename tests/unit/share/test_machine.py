@@ -69,6 +69,26 @@ def test_a_write_of_an_older_state_is_fenced() -> None:
     assert state_of(world).start_offset == 40
 
 
+def test_a_write_of_another_state_is_fenced_though_its_epoch_is_larger() -> None:
+    world = ShareWorld()
+    world.initialize(epoch=7)
+    world.run(world.machine.delete(KEY))
+    world.initialize(epoch=1, start=40)
+    assert code_of(world.write((50, 50, 2, 1), epoch=7).reply) is ErrorCode.FENCED_STATE_EPOCH
+    assert not isinstance(world.write((50, 50, 2, 1), epoch=1).reply, KafkaError)
+
+
+@pytest.mark.parametrize("updates_per_snapshot", [0, 500])
+def test_a_late_write_moves_no_start_back(updates_per_snapshot: int) -> None:
+    world = ShareWorld(updates_per_snapshot=updates_per_snapshot)
+    world.initialize()
+    world.write((10, 12, 2, 1), start=10)
+    world.write((3, 4, 0, 1), start=2)
+    state = state_of(world)
+    assert (state.start_offset, state.batches) == (10, (StateBatch(10, 12, 2, 1),))
+    assert world.reload().states.get(KEY) == state
+
+
 def test_a_state_with_a_start_is_not_begun_again_without_one() -> None:
     world = ShareWorld()
     world.initialize(epoch=2, start=40)
