@@ -43,6 +43,8 @@ GONE = frozenset(
     }
 )
 """Errors of the share coordinator after which the share partition ends."""
+ENDS_WRITES = FENCED | GONE | {ErrorCode.INVALID_REQUEST}
+"""Errors of a write after which the share partition ends: the last is that of a state that was deleted."""
 OnAcknowledged = Callable[[KafkaError | None], None]
 
 
@@ -198,8 +200,9 @@ class LedPartitions:
         begin = partial(self._begin, led, result.state_epoch, batches)
         if result.start_offset != NO_OFFSET:
             begin(result.start_offset)
-        else:
-            self._starts.choose(led.key.group_id, led.partition, begin)
+            return
+        chosen = partial(begin, chosen=True)
+        self._starts.choose(led.key.group_id, led.partition, chosen)
 
     def _begin(
         self,
@@ -207,13 +210,19 @@ class LedPartitions:
         state_epoch: int,
         batches: list[StateBatch],
         start: int | KafkaError,
+        *,
+        chosen: bool = False,
     ) -> None:
+        """A start that was `chosen` is kept at once, so that the next leader does not choose another."""
         if led.error is not None:
             return
         if isinstance(start, KafkaError):
             self._end(led, start)
             return
         led.share_partition = SharePartition(led.leader_epoch, state_epoch, start, batches)
+        if chosen:
+            led.share_partition.keep_start()
+            self._write(led)
         led.wake()
 
     # Changes
@@ -249,7 +258,8 @@ class LedPartitions:
         try:
             call_all(partial(answer, error) for answer in answers if answer is not None)
         finally:
-            if error is not None and error.code in GONE and led.error is None:
+            ends = isinstance(result, KafkaError) and result.code in ENDS_WRITES
+            if error is not None and ends and led.error is None:
                 self._end(led, error)
             self._write(led)
             if led.error is None:

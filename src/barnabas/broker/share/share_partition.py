@@ -346,17 +346,23 @@ class SharePartition:
             if piece.lock_ms > now_ms:
                 self._deadline_ms = min(self._deadline_ms, piece.lock_ms)
                 continue
-            _settle(piece, _after_lock(piece, limits.deliveries_max))
-            change.batches.append(
-                StateBatch(piece.first, piece.last, piece.state, piece.deliveries)
-            )
+            self._end_lock(piece, change, limits)
         if not change.batches:
             return False
         self._queue(change)
         self._moved()
         return True
 
+    def _end_lock(self, piece: Piece, change: DeliveryChange, limits: ShareLimits) -> None:
+        """Take the piece from its member, and add that to `change`."""
+        _settle(piece, _after_lock(piece, limits.deliveries_max))
+        change.batches.append(StateBatch(piece.first, piece.last, piece.state, piece.deliveries))
+
     # What is written
+
+    def keep_start(self) -> None:
+        """Have the start written although no record has changed: this leader has chosen it."""
+        self._queued.append(DeliveryChange())
 
     def _queue(self, change: DeliveryChange) -> DeliveryChange | None:
         if not change.batches:
@@ -390,10 +396,11 @@ class SharePartition:
     def on_written(
         self, write: StateWrite, error: KafkaError | None, limits: ShareLimits, now_ms: float
     ) -> None:
-        """The write is kept, or failed: then its records are as they were, unless their lock has ended."""
+        """The write is kept, or failed: then its records are as they were. Where their lock has ended, they
+        are released, which is written next."""
         assert self._writing is write, f"{write} is not under way: {self!r}"
         self._writing = None
-        changes = set(map(id, write.changes))
+        changes, released = set(map(id, write.changes)), DeliveryChange()
         for piece in self.in_flight.pieces:
             if piece.pending is None or id(piece.pending) not in changes:
                 continue
@@ -404,7 +411,8 @@ class SharePartition:
                 piece.state = DeliveryState.ACQUIRED
                 self._deadline_ms = min(self._deadline_ms, piece.lock_ms)
             else:
-                _settle(piece, _after_lock(piece, limits.deliveries_max))
+                self._end_lock(piece, released, limits)
+        self._queue(released)
         self._moved()
 
     def advance_log_start(self, offset: int) -> None:

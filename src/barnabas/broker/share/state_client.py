@@ -138,6 +138,7 @@ class StateClient:
 
     def _try(self, asked: _Asked) -> None:
         if self._closed:
+            asked.on_done(KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the broker stops"))
             return
         leader = self._leader_of(asked.key.text)
         if leader is None:

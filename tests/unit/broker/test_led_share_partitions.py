@@ -1,0 +1,130 @@
+"""The leader of a share partition keeps what it chose, and ends where its state is another's."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from barnabas.broker.deadlines import Deadlines
+from barnabas.broker.share.led_partitions import LedPartitions, LedSharePartition
+from barnabas.broker.share.share_partition import (
+    ACCEPT,
+    Acknowledgement,
+    ShareLimits,
+    SharePartition,
+    StateWrite,
+    Wanted,
+)
+from barnabas.broker.share.state_client import StateClient
+from barnabas.group.cluster_topics import ClusterTopics
+from barnabas.share.delivery import NO_OFFSET, DeliveryState, StateBatch
+from barnabas.share.key import SharePartitionKey
+from barnabas.types import Uuid
+from barnabas.wire.errors import ErrorCode, KafkaError
+from tests.unit.broker.fakes import process
+
+KEY = SharePartitionKey("g", Uuid(bytes(15) + b"\x01"), 0)
+LIMITS = ShareLimits(deliveries_max=2, in_flight_max=100, lock_ms=50, renews=True)
+END = 17
+LOST = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "lost")
+
+
+class Coordinator:
+    """A share coordinator whose answers are the test's."""
+
+    def __init__(self) -> None:
+        self.reads: list[Any] = []
+        self.writes: list[tuple[StateWrite, Any]] = []
+
+    def read(self, key: SharePartitionKey, leader_epoch: int, on_done: Any) -> None:
+        self.reads.append(on_done)
+
+    def write(self, key: SharePartitionKey, write: StateWrite, on_done: Any) -> None:
+        self.writes.append((write, on_done))
+
+
+def led_by(coordinator: Any, start: int) -> tuple[LedPartitions, LedSharePartition]:
+    """A share partition whose kept start is `start`, of a log that ends at `END`."""
+    log = SimpleNamespace(log_start_offset=0, high_watermark=END)
+    partition = SimpleNamespace(
+        leader_epoch=0,
+        leader=None,
+        on_high_watermark=lambda watch: lambda: None,
+        readable_log=lambda epoch, leader_only: log,
+    )
+    replicas: Any = SimpleNamespace(find=lambda place: (partition, ErrorCode.NONE))
+    ports = process()
+    led = LedPartitions(ports, Deadlines(ports), replicas, coordinator, ClusterTopics())
+    opened = led.open(KEY)
+    coordinator.reads.pop()(SimpleNamespace(state_epoch=1, start_offset=start, state_batches=[]))
+    return led, opened
+
+
+def accepted(led: LedPartitions, opened: LedSharePartition) -> list[KafkaError | None]:
+    """A member accepts the first record; its answers."""
+    machine, answers = opened.share_partition, list[KafkaError | None]()
+    assert machine is not None
+    machine.acquire("m", Wanted(1), 0, [(0, 0)], LIMITS, 0.0)
+    change = machine.acknowledge("m", [Acknowledgement(0, 0, ACCEPT)], LIMITS, 0.0)
+    led.changed(opened, change, answers.append)
+    return answers
+
+
+def test_a_chosen_start_is_kept_at_once() -> None:
+    coordinator = Coordinator()
+    led, opened = led_by(coordinator, NO_OFFSET)
+    [(write, on_written)] = coordinator.writes
+    assert (write.start_offset, write.batches) == (END, ())
+    on_written(SimpleNamespace())
+    assert opened.share_partition is not None and not opened.share_partition.is_writing
+    led_by(coordinator, 3)
+    assert len(coordinator.writes) == 1, "a start that was read is kept already"
+
+
+@pytest.mark.parametrize("code", [ErrorCode.INVALID_REQUEST, ErrorCode.FENCED_STATE_EPOCH])
+def test_a_leader_whose_state_was_deleted_or_begun_again_ends(code: ErrorCode) -> None:
+    coordinator = Coordinator()
+    led, opened = led_by(coordinator, 0)
+    answers = accepted(led, opened)
+    coordinator.writes.pop()[1](KafkaError(code, "no such state"))
+    [error] = answers
+    assert error is not None and opened.error is error
+    assert led.find(KEY) is None
+
+
+def test_a_leader_outlasts_a_share_coordinator_that_is_away() -> None:
+    coordinator = Coordinator()
+    led, opened = led_by(coordinator, 0)
+    accepted(led, opened)
+    coordinator.writes.pop()[1](LOST)
+    assert opened.error is None and led.find(KEY) is opened
+
+
+@pytest.mark.parametrize(
+    ("deliveries", "state"), [(1, DeliveryState.AVAILABLE), (2, DeliveryState.ARCHIVED)]
+)
+def test_a_failed_write_past_the_lock_is_written_again_as_the_end_of_the_lock(
+    deliveries: int, state: DeliveryState
+) -> None:
+    machine = SharePartition(0, 1, 0, [StateBatch(0, 0, 0, deliveries - 1)])
+    machine.acquire("m", Wanted(1), 0, [(0, 0)], LIMITS, 0.0)
+    machine.acknowledge("m", [Acknowledgement(0, 0, ACCEPT)], LIMITS, 0.0)
+    write = machine.take_write()
+    assert write is not None
+    machine.on_written(write, LOST, LIMITS, 51.0)
+    again = machine.take_write()
+    assert again is not None
+    archived = state is DeliveryState.ARCHIVED
+    assert again.start_offset == (1 if archived else 0)
+    assert again.batches == (() if archived else (StateBatch(0, 0, state, deliveries),))
+
+
+def test_a_closed_client_answers() -> None:
+    peers: Any = None
+    client = StateClient(process(), peers, lambda key: 1, lambda: None, 1_000)
+    client.close()
+    results: list[Any] = []
+    client.delete(KEY, results.append)
+    assert [result.code for result in results] == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
