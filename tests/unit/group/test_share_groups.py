@@ -371,6 +371,32 @@ def test_a_deleted_topic_leaves_the_group() -> None:
     assert not offsets.delete_topics(world.machine.table, {TOPIC})
 
 
+def test_the_loss_of_a_topic_that_was_missed_is_no_reason_to_rebalance_for_ever() -> None:
+    world = World()
+    answer = world.join("m1")
+    del world.image.topics_by_id[TOPIC]
+    world.image.topics_by_name.pop("t")
+    world.add_topic("t", OTHER, 1)
+    _, missing = world.beat("m1", answer.member_epoch, "t")
+    world.initialize(missing)
+    epochs = []
+    for _ in range(4):
+        world.now_ms += 1_100
+        answer, _ = world.beat("m1", world.epoch_of("m1"), "t")
+        epochs.append(answer.member_epoch)
+    assert parts(answer) == {OTHER: [0]}
+    assert epochs[-1] == epochs[-2] == epochs[-3]
+
+
+def test_a_topic_that_was_deleted_meanwhile_is_not_initialized() -> None:
+    world = World()
+    _, missing = world.beat("m1", 0, "t")
+    del world.image.topics_by_id[TOPIC]
+    world.image.topics_by_name.pop("t")
+    world.initialize(missing)
+    assert offsets.initialized_partitions(world.machine.table, "g") == {}
+
+
 @pytest.mark.parametrize("members", range(1, 8))
 @pytest.mark.parametrize("partitions", range(1, 6))
 def test_the_simple_assignor_is_balanced(members: int, partitions: int) -> None:

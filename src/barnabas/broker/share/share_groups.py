@@ -26,7 +26,7 @@ from barnabas.group.share.heartbeat import Initialization
 from barnabas.metadata.features import SHARE_VERSION
 from barnabas.share.key import SharePartitionKey
 from barnabas.types import SHARE_STATE_TOPIC, Uuid
-from barnabas.wire.errors import KafkaError
+from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.schema import Message
 
 if TYPE_CHECKING:
@@ -285,7 +285,13 @@ class ShareGroups:
             for topic_id, partitions in wanted.items()
             for index in sorted(partitions)
         ]
-        _ask_all(keys, self.client.delete, on_done)
+        _ask_all(keys, self.client.delete, lambda errors: on_done(not_deleted(errors)))
+
+
+def not_deleted(errors: Errors) -> Errors:
+    """The states that still exist. Those of topics that were deleted went with them."""
+    gone = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return {key: error for key, error in errors.items() if error.code != gone}
 
 
 def _ask_all(

@@ -199,7 +199,7 @@ class _Beat:
         group = self.group
         bump = changed
         if group.assignment_epoch >= group.epoch:
-            bump = bump or lacks_assignment(group)
+            bump = bump or lacks_assignment(group, self.cluster)
         if not bump and not group.wants_refresh(self.at.now_ms):
             return False
         counts = group.topic_counts()

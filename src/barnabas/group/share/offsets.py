@@ -46,13 +46,16 @@ def initialized_partitions(table: GroupTable, group_id: str) -> dict[Uuid, tuple
 
 
 def on_initialized(table: GroupTable, group_id: str, done: Partitions) -> GroupOutcome:
-    """The share coordinator has the state of `done`."""
+    """The share coordinator has the state of `done`. Topics that were deleted meanwhile are forgotten."""
     group = table.share(group_id)
     if group is None or not done:
         return GroupOutcome()
     for topic_id in done:
         group.initializing_since.pop(topic_id, None)
-    states = with_initialized(group.state_topics, done, table.cluster)
+    states = without_topics(
+        with_initialized(group.state_topics, done, table.cluster),
+        [topic_id for topic_id in done if not table.cluster.partitions_of(topic_id)],
+    )
     return GroupOutcome([state_topics_record(group_id, states)])
 
 

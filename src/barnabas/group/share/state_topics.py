@@ -83,8 +83,9 @@ def without_topics(states: StateTopics, topic_ids: Collection[Uuid]) -> StateTop
     )
 
 
-def lacks_assignment(group: ShareGroup) -> bool:
-    """Whether partitions were initialized, or deleted, since the target assignment was computed."""
+def lacks_assignment(group: ShareGroup, cluster: ClusterTopics) -> bool:
+    """Whether partitions were initialized, or deleted, since the target assignment was computed. A topic
+    that does not exist any more is assigned to nobody."""
     topics = group.topics
     if group.is_empty or not topics:
         return False
@@ -93,7 +94,9 @@ def lacks_assignment(group: ShareGroup) -> bool:
         for topic_id, partitions in target.items():
             assigned.setdefault(topic_id, set()).update(partitions)
     return any(
-        topic.name in topics and assigned.get(topic_id, set()) != set(topic.partitions)
+        topic.name in topics
+        and cluster.id_of(topic.name) == topic_id
+        and assigned.get(topic_id, set()) != set(topic.partitions)
         for topic_id, topic in group.state_topics.initialized.items()
     )
 
