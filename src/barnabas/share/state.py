@@ -25,7 +25,7 @@ class ShareState:
     """The group's epoch when the state was initialized; an older one is fenced."""
     leader_epoch: int = 0
     start_offset: int = NO_OFFSET
-    """The first offset whose delivery is not final; it goes back in another snapshot only. -1 before a leader has chosen one."""
+    """The first offset whose delivery is not final; -1 before a leader has chosen one."""
     delivery_complete_count: int = NO_COUNT
     """Offsets behind the start whose delivery is final; -1 where it is not known."""
     batches: tuple[StateBatch, ...] = ()
@@ -68,7 +68,8 @@ def from_snapshot(
 def updated(
     old: ShareState | None, value: update_record.ShareUpdateValue, offset: int
 ) -> ShareState:
-    """The state after an update, which never moves the start back. Where the snapshot is missing, the update is all there is."""
+    """The state after an update, which never moves the start back. Where the snapshot is missing, the
+    update is all there is."""
     before = old or ShareState(snapshot_epoch=value.snapshot_epoch, snapshot_offset=offset)
     start = max(before.start_offset, value.start_offset)
     leader = before.leader_epoch if value.leader_epoch == NO_EPOCH else value.leader_epoch

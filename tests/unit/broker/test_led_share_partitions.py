@@ -74,7 +74,7 @@ def accepted(led: LedPartitions, opened: LedSharePartition) -> list[KafkaError |
 
 def test_a_chosen_start_is_kept_at_once() -> None:
     coordinator = Coordinator()
-    led, opened = led_by(coordinator, NO_OFFSET)
+    _, opened = led_by(coordinator, NO_OFFSET)
     [(write, on_written)] = coordinator.writes
     assert (write.start_offset, write.batches) == (END, ())
     on_written(SimpleNamespace())

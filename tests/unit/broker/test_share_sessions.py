@@ -25,6 +25,16 @@ def test_a_group_is_there_until_its_last_session_ends() -> None:
     assert len(sessions) == 0
 
 
+def test_the_end_of_an_earlier_session_leaves_the_members_newer_one() -> None:
+    sessions = ShareSessions(10)
+    earlier = sessions.begin(ANNE, 1)
+    newer = sessions.begin(ANNE, 2)
+    assert not sessions.end(earlier)
+    assert sessions.get(ANNE) is newer
+    assert sessions.end(newer)
+    assert sessions.get(ANNE) is None and not sessions.end(newer)
+
+
 def test_a_session_takes_requests_in_order() -> None:
     sessions = ShareSessions(10)
     session = sessions.begin(ANNE, 1)

@@ -9,6 +9,7 @@ Version notes: 1 is the first that Kafka 4.1 and later serve; 2 can renew locks.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from barnabas.broker.leader_hints import LEADERSHIP, add_share_leaders
@@ -48,9 +49,10 @@ def handle(request: ShareAcknowledgeRequest, ctx: RequestContext, broker: ShareR
         raise KafkaError(
             ErrorCode.INVALID_SHARE_SESSION_EPOCH, "The share session epoch is invalid."
         )
-    shares.fetches.sessions.continue_from(member, epoch)
+    session = shares.fetches.sessions.continue_from(member, epoch)
     renews = ctx.api_version >= RENEWS_SINCE and request.is_renew_ack
-    told, outcome = told_of(request.topics, ctx.api_version, renews=renews)
+    most = partial(shares.fetches.told_most, member)
+    told, outcome = told_of(request.topics, ctx.api_version, most, renews=renews)
     for topic in request.topics:
         for partition in topic.partitions:
             place = (topic.topic_id, partition.partition_index)
@@ -63,10 +65,8 @@ def handle(request: ShareAcknowledgeRequest, ctx: RequestContext, broker: ShareR
     parked = Parked()
 
     def done(acknowledged: Outcome) -> None:
-        if epoch == FINAL_EPOCH:
-            session = shares.fetches.sessions.remove(member)
-            if session is not None:
-                shares.fetches.release(session)
+        if epoch == FINAL_EPOCH and shares.fetches.sessions.end(session):
+            shares.fetches.release(session)
         parked.complete(_response(broker, shares, ctx, member, {**outcome, **acknowledged}))
 
     shares.fetches.acknowledge(member, told, done)

@@ -12,6 +12,7 @@ Version notes: 1 is the first that Kafka 4.1 and later serve; 2 can keep strictl
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from barnabas.broker.leader_hints import LEADERSHIP, add_share_leaders
@@ -57,13 +58,15 @@ def handle(
     if renews:
         _check_renewal(request)
     answer = _Answer(request, ctx, broker, shares)
-    told, refused = told_of(request.topics, ctx.api_version, renews=renews)
+    has_told = any(p.acknowledgement_batches for t in request.topics for p in t.partitions)
     try:
-        places = answer.begin(has_told=bool(told or refused))
+        places = answer.begin(has_told=has_told)
     except KafkaError as error:
         if error.code != ErrorCode.SHARE_SESSION_LIMIT_REACHED:
             raise
         return answer.refuse_later(error)
+    most = partial(shares.fetches.told_most, answer.member)
+    told, refused = told_of(request.topics, ctx.api_version, most, renews=renews)
     reader = answer.reader()
     denied = {place: _denial(reader, place) for place in told}
     asked = {place: items for place, items in told.items() if denied[place] is None}
@@ -218,10 +221,10 @@ class _Answer:
         if self._delivered is None or self._acknowledged is None:
             return
         response = self._response(self._delivered, self._acknowledged)
-        if self.request.share_session_epoch == FINAL_EPOCH:
-            session = self.shares.fetches.sessions.remove(self.member)
-            if session is not None:
-                self.shares.fetches.release(session)
+        fetches, session = self.shares.fetches, self.session
+        if self.request.share_session_epoch == FINAL_EPOCH and session is not None:
+            if fetches.sessions.end(session):
+                fetches.release(session)
         self.parked.complete(response)
 
     def _response(self, results: Results, acknowledged: Outcome) -> ShareFetchResponse:

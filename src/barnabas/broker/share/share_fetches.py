@@ -28,6 +28,8 @@ from barnabas.share.key import SharePartitionKey
 from barnabas.types import Buffer
 from barnabas.wire.errors import ErrorCode, KafkaError
 
+RECORD_LOCKS_MAX = 10_000
+"""The largest ``group.share.partition.max.record.locks``."""
 COLD_READ_QUEUES = 2
 """Per log directory."""
 PASSES_MAX = 8
@@ -314,6 +316,14 @@ class ShareFetches:
         fetch.led = {}
 
     # Acknowledging
+
+    def told_most(self, member: Member, place: Place) -> int:
+        """The most records that the member can say something of, one by one: those in flight, and room for
+        those that are in flight no longer."""
+        led = self._led.find(SharePartitionKey(member.group_id, *place))
+        if led is None or led.share_partition is None:
+            return RECORD_LOCKS_MAX
+        return RECORD_LOCKS_MAX + led.share_partition.in_flight.size
 
     def acknowledge(
         self,

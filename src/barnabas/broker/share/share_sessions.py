@@ -125,6 +125,13 @@ class ShareSessions:
                 del self._members_of[member.group_id]
         return session
 
+    def end(self, session: ShareSession) -> bool:
+        """End this session; not a newer one of its member. Whether it had not ended yet."""
+        if self._sessions.get(session.member) is not session:
+            return False
+        self.remove(session.member)
+        return True
+
     def on_connection_closed(self, connection_id: int) -> list[ShareSession]:
         """End the sessions of a connection."""
         members = self._by_connection.get(connection_id)

@@ -5,7 +5,8 @@ Source: ``KafkaApis.validateAcknowledgementBatches`` of Apache Kafka 4.3; KIP-93
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from barnabas.broker.share.share_partition import RENEW, Acknowledgement
@@ -27,9 +28,13 @@ def check_member(group_id: str | None, member_id: str | None) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Invalid member id in the request.")
 
 
-def told_of(topics: Iterable[Any], version: int, *, renews: bool) -> tuple[Told, Outcome]:
+def told_of(
+    topics: Iterable[Any], version: int, most: Callable[[Place], int], *, renews: bool
+) -> tuple[Told, Outcome]:
     """The acknowledgements by partition; and the outcome of partitions that have none, or a wrong one. A
-    request in which locks are renewed says so (`renews`)."""
+    request in which locks are renewed says so (`renews`). `most`: how many records of a partition may be
+    named one by one."""
+    named: Counter[Place] = Counter()
     told: Told = {}
     outcome: Outcome = {}
     for topic in topics:
@@ -38,9 +43,13 @@ def told_of(topics: Iterable[Any], version: int, *, renews: bool) -> tuple[Told,
             batches = partition.acknowledgement_batches
             if not batches:
                 continue
+            named[place] += sum(len(batch.acknowledge_types or ()) for batch in batches)
             try:
+                if named[place] > most(place):
+                    raise _invalid("The batches name more records than a member can hold.")
                 told[place] = _runs(batches, version, renews)
             except KafkaError as error:
+                told.pop(place, None)
                 outcome[place] = error
     return told, outcome
 
