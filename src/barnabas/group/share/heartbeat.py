@@ -115,7 +115,7 @@ def heartbeat(
 
 
 def note_asked(table: GroupTable, asked: Initialization, at: Instant) -> Settled:
-    """What remembers when the share coordinator was asked, unless the record of it is lost."""
+    """Remember when the share coordinator was asked, once the record of that is kept."""
 
     def settled(error: ErrorCode, settled_at: Instant) -> GroupOutcome:
         group = table.share(asked.group_id)

@@ -85,7 +85,7 @@ def without_topics(states: StateTopics, topic_ids: Collection[Uuid]) -> StateTop
 
 def lacks_assignment(group: ShareGroup, cluster: ClusterTopics) -> bool:
     """Whether partitions were initialized, or deleted, since the target assignment was computed. A topic
-    that does not exist any more is assigned to nobody."""
+    that does not exist any more is assigned to no member."""
     topics = group.topics
     if group.is_empty or not topics:
         return False
