@@ -33,8 +33,9 @@ COMPUTING = (
     "test_wiring.py",
 )
 """Folders and modules of `tests` that start no cluster."""
-SPARK = ("spark", "docs/test_pipelines.py", "docs/test_spark.py")
-"""Folders and modules of `tests` whose tests mostly use Spark."""
+SPARK = ("spark", "docs/test_pipelines.py", "docs/test_spark.py", "console", "contract")
+"""Folders and modules of `tests` whose tests mostly use Spark, and behind them some of clusters: so both take
+about the same time."""
 
 
 @dataclass(frozen=True)

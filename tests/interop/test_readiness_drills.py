@@ -19,7 +19,7 @@ from confluent_kafka import admin
 
 from barnabas.testing.cluster import Cluster
 
-pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(300)]
 PATIENCE_S = 60.0
 NOTICED_S = 1.0
 QUORUM_NOTICED_S = 8.0

@@ -196,12 +196,14 @@ def test_health_is_answered_while_logs_are_opened(tmp_path: Path) -> None:
         status, text = answer_of(f"{address}/health/ready")
         assert status == 503 and "logs are being opened" in text
         assert "kafka_server_kafkaserver_brokerstate 1" in answer_of(f"{address}/metrics")[1]
+        said: list[str] = []
+        while "STATUS=the broker's logs are being opened" not in said:
+            said += manager.recv(4096).decode().splitlines()
+        assert "READY=1" not in said
         gate.touch()
         wait_until(lambda: answer_of(f"{address}/health/ready")[0] == 200, "it is not ready")
-        said: list[str] = []
         while "READY=1" not in said:
             said += manager.recv(4096).decode().splitlines()
-        assert "STATUS=the broker's logs are being opened" in said
         node.send_signal(signal.SIGTERM)
         while "STOPPING=1" not in said:
             said += manager.recv(4096).decode().splitlines()

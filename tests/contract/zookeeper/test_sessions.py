@@ -16,6 +16,8 @@ from barnabas.zookeeper.operations import (
 from barnabas.zookeeper.session import SessionState, WatchEvent, WatchKind
 from tests.contract.zookeeper.harness import AnyEnsemble
 
+TRIES = 10
+
 
 def test_a_session_has_an_id_and_the_time_out_it_was_granted(ensemble: AnyEnsemble) -> None:
     one, other = ensemble.open(timeout_ms=5_000), ensemble.open(timeout_ms=500)
@@ -56,15 +58,22 @@ def test_a_lost_connection_comes_back_with_the_session(ensemble: AnyEnsemble, ch
 def test_requests_under_way_are_answered_connection_loss(
     ensemble: AnyEnsemble, chroot: str
 ) -> None:
-    client = ensemble.open(chroot)
-    client.ask(Create("/a"))
+    ensemble.open(chroot).ask(Create("/a"))
     requests = [SetData("/a", b"%d" % number) for number in range(200)]
-    for request in requests:
-        client.send(request)
-    ensemble.drop_connection(client)
-    ensemble.wait(lambda: len(client.answers()) == 200, "all answers")
-    assert [request for request, _ in client.answers()] == requests
-    lost = [answer for _, answer in client.answers() if isinstance(answer, ConnectionLoss)]
+    lost: list[ConnectionLoss] = []
+    for _ in range(
+        TRIES
+    ):  # a fast server has answered all that was sent before the connection drops
+        client = ensemble.open(chroot)
+        for request in requests:
+            client.send(request)
+        ensemble.drop_connection(client)
+        ensemble.wait(lambda client=client: len(client.answers()) == 200, "all answers")  # type: ignore[misc]
+        assert [request for request, _ in client.answers()] == requests
+        answers = [answer for _, answer in client.answers()]
+        lost = [answer for answer in answers if isinstance(answer, ConnectionLoss)]
+        if lost:
+            break
     assert lost and all(one.outcome_unknown for one in lost)
     assert client.heard.index(SessionState.SUSPENDED) < client.heard.index(
         next(one for one in client.heard if isinstance(one, tuple) and one[1] in lost)
