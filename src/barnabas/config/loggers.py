@@ -12,8 +12,8 @@ ROOT = "root"
 AREAS = (
     "acl", "authorization", "broker", "client", "config", "connection", "consumer",
     "controller", "coordinator", "fetcher", "isr", "listener", "log", "loop", "migration", "node",
-    "oauth", "producer", "quota", "raft", "replica", "request", "service", "tls", "token", "topic",
-    "transaction", "user", "zookeeper",
+    "oauth", "producer", "quota", "raft", "replica", "request", "service", "share", "tls", "token",
+    "topic", "transaction", "user", "zookeeper",
 )  # fmt: skip
 """Every area that has events."""
 _RANKS = {"debug": 1, "info": 2, "warning": 3, "error": 4}
