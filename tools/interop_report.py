@@ -17,6 +17,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.peers import KAFKA_VERSION
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "interop.md"
 BEGIN, END = "<!-- result: begin -->", "<!-- result: end -->"
@@ -52,7 +54,7 @@ def versions() -> list[str]:
     java = re.search(r'version "([^"]+)"', said_by("java", "-version"))
     kcat = re.search(r"Version (\S+).*librdkafka (\S+)", said_by("kcat", "-V"), re.DOTALL)
     return [
-        "Apache Kafka 4.3.0 (brokers, controllers, Java clients, tools)",
+        f"Apache Kafka {KAFKA_VERSION} (brokers, controllers, Java clients, tools)",
         f"Java {java[1] if java else '?'}",
         f"kcat {kcat[1]} with librdkafka {kcat[2]}" if kcat else "kcat ?",
         *(f"{name} {version(name)}" for name in CLIENTS),

@@ -118,9 +118,7 @@ def command(
     Prints `bootstrap: host:port,...` once the cluster takes writes. DIR/cluster.json says what runs.
     """
     settings = parse_settings(setting)
-    with place_of(data, ephemeral=ephemeral, remove=remove_at_end) as place:
-        directory = ClusterDirectory(place)
-        directory.lock()
+    with place_of(data, ephemeral=ephemeral, remove=remove_at_end) as directory:
         await_predecessors(directory)
         dealt = [rack for rack in racks.split(",") if rack]
         secure = secure or directory.security.is_there
@@ -149,9 +147,11 @@ def command(
 
 
 @contextmanager
-def place_of(data: Path | None, *, ephemeral: bool, remove: Path | None) -> Iterator[Path]:
-    """The cluster's directory. One that is ephemeral is removed at the end; so is `remove`, a folder around
-    it that has the file `EPHEMERAL_MARK`."""
+def place_of(
+    data: Path | None, *, ephemeral: bool, remove: Path | None
+) -> Iterator[ClusterDirectory]:
+    """The cluster's directory, locked. One that is ephemeral is removed at the end; so is `remove`, a folder
+    around it that has the file `EPHEMERAL_MARK`."""
     if data is None and not ephemeral:
         raise Failure("--data DIR is missing; --ephemeral needs none", WRONG_USE)
     if data is not None and ephemeral:
@@ -159,8 +159,10 @@ def place_of(data: Path | None, *, ephemeral: bool, remove: Path | None) -> Iter
     if data is None:
         data = remove = Path(tempfile.mkdtemp(prefix="barnabas-"))
         (data / EPHEMERAL_MARK).touch()
+    directory = ClusterDirectory(data)
+    directory.lock()  # a directory that is in use is not removed
     try:
-        yield data
+        yield directory
     finally:
         if remove is not None and (remove / EPHEMERAL_MARK).exists():
             shutil.rmtree(remove, ignore_errors=True)

@@ -1,7 +1,8 @@
 """The timestamp of the first record at or after an offset, from the batches that a leader returns.
 
 The header of a batch has it in most cases: all records have the broker's time, or the batch begins at or
-after the offset. Else the records are read. Markers of transactions are no records that a group has to read.
+after the offset. Else the records are read; the batch's first timestamp is taken where it unpacks to more
+than `DECOMPRESSED_BYTES_MAX`. Markers of transactions are no records that a group has to read.
 """
 
 from __future__ import annotations
