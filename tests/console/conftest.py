@@ -129,6 +129,13 @@ def page(browser: Chrome, console: str) -> Iterator[Page]:
     assert browser.title != "owned"
 
 
+def replaced() -> tuple[type[Exception], ...]:
+    """The errors of an element that a live page has replaced since it was found."""
+    from selenium.common.exceptions import StaleElementReferenceException
+
+    return (StaleElementReferenceException,)
+
+
 class Page:
     """The browser at one console."""
 
@@ -146,6 +153,53 @@ class Page:
     def find(self, selector: str) -> Any:
         return self.browser.find_element("css selector", selector)
 
+    def click(self, selector: str) -> None:
+        """Click it like a reader, who aims again where a live page has replaced it meanwhile."""
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        def click(_: Chrome) -> bool:
+            self.find(selector).click()
+            return True
+
+        WebDriverWait(self.browser, 20.0, 0.05, ignored_exceptions=replaced()).until(
+            click, selector
+        )
+
+    def hold(self, selector: str) -> None:
+        """Press the button on it, and keep it down."""
+        from selenium.webdriver import ActionChains
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        listen = "addEventListener('pointerdown', (event) => { pressed = event.target; })"
+        self.browser.execute_script(f"pressed = null; {listen}")
+
+        def is_pressed(_: Chrome) -> bool:
+            ActionChains(self.browser).release().click_and_hold(self.find(selector)).perform()
+            script = "return pressed !== null && pressed.matches(arguments[0])"
+            return bool(self.browser.execute_script(script, selector))
+
+        WebDriverWait(self.browser, 20.0, 0.05, ignored_exceptions=replaced()).until(
+            is_pressed, selector
+        )
+
+    def release(self) -> None:
+        from selenium.webdriver import ActionChains
+
+        ActionChains(self.browser).release().perform()
+
+    def count_updates(self) -> None:
+        """Count the live updates from now on."""
+        self.browser.execute_script(
+            "updates = 0; document.addEventListener('parts', () => { updates += 1; })"
+        )
+
+    def wait_for_update(self, number: int) -> None:
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        WebDriverWait(self.browser, 20.0, 0.05).until(
+            lambda _: self.browser.execute_script("return updates") >= number, f"update {number}"
+        )
+
     def count(self, selector: str) -> int:
         """How many elements the page has now; it waits for none."""
         script = "return document.querySelectorAll(arguments[0]).length"
@@ -153,7 +207,7 @@ class Page:
 
     def confirm(self) -> None:
         """Press the button that makes the change that the page shows."""
-        self.find("main form[method=post] button").click()
+        self.click("main form[method=post] button")
 
     def wait_for(self, text: str, timeout_s: float = 20.0) -> None:
         """Wait until the page shows `text`."""

@@ -32,7 +32,7 @@ def test_a_value_that_is_markup_is_shown_as_text(page: Page) -> None:
     box = page.find("input[name=value]")
     box.clear()
     box.send_keys(HOSTILE_MATCH)
-    page.find("form[action='/config'] button").click()
+    page.click("form[action='/config'] button")
     page.wait_for(f"+ match={HOSTILE_MATCH}")
     page.confirm()
     page.wait_for("match was changed.")

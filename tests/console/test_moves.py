@@ -34,7 +34,7 @@ def test_a_reassignment_is_watched_and_cancelled(
     page.wait_for("cargo-0")
     page.wait_for("left")
     assert "throttle" in page.text
-    page.find("a[href='/moves/cancel?topic=cargo']").click()
+    page.click("a[href='/moves/cancel?topic=cargo']")
     page.wait_for("barnabas reassign cancel --topic cargo")
     page.confirm()
     page.wait_for("Cancelled: 1 partitions go back.")

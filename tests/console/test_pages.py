@@ -84,6 +84,32 @@ def test_a_groups_assignment_is_a_picture(page: Page, connected: Connected) -> N
         assert page.count(".assignment rect.m0") == 3
 
 
+def test_a_click_across_a_live_update_follows_its_link(page: Page, connected: Connected) -> None:
+    page.go("/topics")
+    page.wait_for("errands")
+    page.count_updates()
+    page.hold("main a[href='/topic?name=errands']")
+    connected.create_topic("came-while-pressed", partitions=1, replication_factor=1)
+    page.wait_for_update(1)
+    assert "came-while-pressed" not in page.text
+    page.release()
+    page.wait_for("errands-0")
+
+
+def test_a_selection_stays_and_the_update_comes_after_it(page: Page, connected: Connected) -> None:
+    page.go("/topics")
+    page.wait_for("errands")
+    page.count_updates()
+    page.browser.execute_script(
+        "getSelection().selectAllChildren(document.querySelector('main tbody a'))"
+    )
+    connected.create_topic("came-while-selected", partitions=1, replication_factor=1)
+    page.wait_for_update(1)
+    assert "came-while-selected" not in page.text
+    page.browser.execute_script("getSelection().removeAllRanges()")
+    page.wait_for("came-while-selected")
+
+
 def test_keys_lead_from_page_to_page(page: Page) -> None:
     page.resize(1280)
     page.go("/")

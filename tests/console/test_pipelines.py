@@ -25,5 +25,5 @@ def test_a_query_is_shown_with_its_lag_and_its_last_batch(page: Page, connected:
     page.go("/pipelines")
     page.wait_for(QUERY)
     assert f"{key.decode()}: batch 41, 1\u202f234 rows" in page.text
-    page.find("main tbody a").click()
+    page.click("main tbody a")
     page.wait_for("records behind")

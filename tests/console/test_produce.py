@@ -37,6 +37,6 @@ def test_a_value_in_avro_is_shown_by_its_schema(page: Page, connected: Connected
 def test_a_value_that_is_no_json_is_refused(page: Page) -> None:
     page.go("/produce?topic=errands")
     page.find("textarea[name=value]").send_keys("{")
-    page.find("select[name=as] option:nth-child(2)").click()
+    page.click("select[name=as] option:nth-child(2)")
     page.confirm()
     page.wait_for("the value is no JSON")

@@ -20,7 +20,7 @@ def test_an_open_transaction_is_shown_with_the_partitions_that_wait(
     connected.wait(delivery)
     page.go("/transactions?state=open")
     page.wait_for(HOSTILE.decode())
-    page.find("main tbody a").click()
+    page.click("main tbody a")
     page.wait_for("errands-1")
     assert "Ongoing" in page.text
     connected.call(producer.commit())
@@ -34,7 +34,7 @@ def test_a_transaction_that_hangs_is_aborted_after_its_reason_was_shown(
     leave_open(connected, TopicPartition("errands", 2), 777_777)
     page.go("/transactions/hanging?topic=errands&minutes=0")
     page.wait_for("no transactional id has producer id 777777")
-    page.find("a[href^='/transactions/abort']").click()
+    page.click("a[href^='/transactions/abort']")
     page.wait_for("barnabas transactions abort --topic errands --partition 2")
     page.confirm()
     page.wait_for("The transaction was aborted in errands-2.")

@@ -29,24 +29,39 @@
     if (target) [...fresh.querySelectorAll("a[href]")].find((a) => a.getAttribute("href") === target)?.focus();
   };
 
-  const take = ({ status, html }) => {
-    const fresh = new DOMParser().parseFromString(html, "text/html");
-    if (status !== 200) {
+  // A part that the reader presses on or selects in stays until that is over: a click on an element that was
+  // replaced since the button went down would be lost. The newest message is shown then.
+  let pressed = null, newest = null;
+  const isHeld = (part) => {
+    if (pressed && part.contains(pressed)) return true;
+    const selection = getSelection();
+    return Boolean(selection) && !selection.isCollapsed && part.contains(selection.anchorNode);
+  };
+
+  const take = (message) => {
+    const fresh = new DOMParser().parseFromString(message.html, "text/html");
+    if (message.status !== 200) {
       say(fresh.querySelector(".strip")?.textContent ?? "The cluster does not answer.");
       return;
     }
     say("");
+    newest = null;
     for (const part of fresh.querySelectorAll("[data-part]")) {
       const name = part.dataset.part;
       const old = document.querySelector(`[data-part="${CSS.escape(name)}"]`);
       if (!old || shown.get(name) === part.outerHTML) continue;
+      if (isHeld(old)) { newest = message; continue; }
       shown.set(name, part.outerHTML);
-      const selection = getSelection();
-      if (selection && !selection.isCollapsed && old.contains(selection.anchorNode)) continue;
       place(old, document.importNode(part, true));
     }
     document.dispatchEvent(new Event("parts"));
   };
+
+  const takeNewest = () => { if (newest) take(newest); };
+  const release = () => { pressed = null; setTimeout(takeNewest); };
+  addEventListener("pointerdown", (event) => { pressed = event.target; });
+  for (const end of ["pointerup", "pointercancel", "dragend"]) addEventListener(end, release);
+  document.addEventListener("selectionchange", takeNewest);
 
   let source = null, isOver = false;
   const unfollow = () => { source?.close(); source = null; };
