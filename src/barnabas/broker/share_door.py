@@ -1,8 +1,6 @@
-"""The way to a broker's share groups, which opens with the first request of one.
-
-It also opens where this broker has share partitions to coordinate. A broker without share groups loads
-none of their modules. The door passes on what the broker reports once it is open; before, no module
-listens.
+"""The only way to a broker's share groups. It opens with the first request of a share group, or
+when this broker coordinates share partitions. A broker without share groups loads none of their
+modules. An open door passes on what the broker reports; a closed one ignores it.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ShareDoor:
-    """Opens once."""
+    """The door of one broker; it opens once."""
 
     __slots__ = ("_broker", "_groups")
 
@@ -31,11 +29,11 @@ class ShareDoor:
 
     @property
     def opened(self) -> ShareGroups | None:
-        """The broker's share groups, where the door is open."""
+        """The broker's share groups; None while the door is closed."""
         return self._groups
 
     def open(self) -> ShareGroups:
-        """The broker's share groups."""
+        """The broker's share groups. The first call loads them."""
         if self._groups is None:
             from barnabas.broker.share.share_groups import ShareGroups
 
@@ -43,7 +41,8 @@ class ShareDoor:
         return self._groups
 
     def start(self) -> None:
-        """The logs are open: coordinate what this broker leads."""
+        """The logs are open: from now on, leading a partition of the internal topic opens the
+        door."""
         self._broker.replicas.on_leadership(SHARE_STATE_TOPIC, self._on_leadership)
 
     def _on_leadership(self, partition: Partition, epoch: int | None) -> None:
@@ -51,20 +50,20 @@ class ShareDoor:
             self.open().on_leadership(partition, epoch)
 
     def on_metadata(self, changes: ImageChanges) -> None:
-        """The image moved by committed records."""
+        """Pass on changes that the image's committed records made."""
         if self._groups is not None:
             self._groups.on_metadata(changes)
 
     def on_connection_closed(self, connection_id: int) -> None:
-        """A client is gone."""
+        """Pass on that a client's connection ended."""
         if self._groups is not None:
             self._groups.fetches.on_connection_closed(connection_id)
 
     def close(self) -> None:
-        """The broker hands over."""
+        """The broker ends: close its share groups."""
         if self._groups is not None:
             self._groups.close()
 
     def describe(self) -> dict[str, object]:
-        """The state of the parts; empty where there are none."""
+        """The state of the share groups; empty while the door is closed."""
         return {} if self._groups is None else self._groups.describe()

@@ -1,4 +1,4 @@
-"""The requests of a broker to the active controller: lifecycle, forwarding, producer ids, new topics.
+"""A broker's requests to the active controller: lifecycle, forwarding, producer ids, new topics.
 
 Source: Kafka's ``NodeToControllerChannelManager``, ``ForwardingManager``,
 ``BrokerLifecycleManager``.

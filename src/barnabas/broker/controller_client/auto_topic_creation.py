@@ -1,9 +1,10 @@
-"""Topics that are created because a client asked for them.
+"""Creates topics because a client asked for them.
 
-Metadata for a topic that does not exist creates it (``auto.create.topics.enable``), and the internal
-topics of coordinators are created when the first client looks for its coordinator. The client gets a
-retriable error; the creation goes to the controller once, however many clients ask. This broker's
-properties, else the controller's, say how many partitions and replicas a client's topic has.
+A Metadata request for a topic that does not exist creates it (``auto.create.topics.enable``). The
+internal topics of coordinators are created when the first client looks for its coordinator. The
+client gets a retriable error. The broker sends the creation to the controller once, however many
+clients ask. The number of partitions and replicas of a client's topic comes from this broker's
+properties; the controller's apply if there are none.
 
 Behaviour: Kafka's DefaultAutoTopicCreationManager.
 
@@ -44,11 +45,11 @@ from barnabas.wire.schema import Message
 INTERNAL_TOPICS = frozenset(COORDINATOR_TOPICS)
 MIN_ISR = "min.insync.replicas"
 RETRY_AFTER_MS = 1000.0
-"""A topic whose creation failed is not asked for again before."""
+"""Delay before the creation of a topic is tried again after a failure."""
 
 
 class AutoTopicCreation:
-    """Creations under way."""
+    """The creations of topics that one broker has under way."""
 
     def __init__(
         self,
@@ -58,18 +59,18 @@ class AutoTopicCreation:
         image: MetadataImage,
         takes_envelopes: bool = True,
     ) -> None:
-        """`takes_envelopes`: whether every controller of the cluster does."""
+        """`takes_envelopes`: whether every controller of the cluster takes envelopes."""
         self._ports = ports
         self._controller = controller
         self._config = config
         self._image = image
         self._takes_envelopes = takes_envelopes
         self._creating: dict[str, float] = {}
-        """Until when (ms) each topic is not asked for again."""
+        """The time (ms) before which each topic's creation is not sent again."""
 
     def create_own(self, names: list[str]) -> None:
-        """Create the topics of the broker's own coordinators, as `create` does. The
-        request goes as it is, so that the controller judges the broker and no client."""
+        """Create topics of the broker's own coordinators, as `create` does. The request has no
+        envelope, so that the controller authorizes the broker and no client."""
         wanted, timeout_ms = self._not_under_way(names)
         if not wanted:
             return
@@ -99,7 +100,7 @@ class AutoTopicCreation:
         )
 
     def create(self, names: list[str], ctx: RequestContext) -> None:
-        """Have the controller create those of `names` that are not under way, for the client of `ctx`."""
+        """Ask the controller to create `names` for the client of `ctx`, but for those under way."""
         wanted, timeout_ms = self._not_under_way(names)
         if not wanted:
             return
@@ -166,7 +167,7 @@ class AutoTopicCreation:
                 {"segment.bytes": share.topic_segment_bytes, MIN_ISR: share.topic_min_isr,
                  "cleanup.policy": "delete", "retention.ms": -1},
             )  # fmt: skip
-        # What this broker's own properties do not say is the controller's to say.
+        # The controller's properties apply where this broker has none of its own.
         given, broker = self._config.properties, self._config.broker
         return CreatableTopic(
             name=name,

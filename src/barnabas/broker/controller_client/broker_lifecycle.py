@@ -1,14 +1,13 @@
-"""The broker's own life: registration, heartbeats, unfencing, controlled shutdown.
+"""A broker's lifecycle: registration, heartbeats, unfencing, controlled shutdown.
 
-STARTING → (registered) FENCED → (caught up with its registration) RUNNING → LEAVING → STOPPED. It
-talks to the active controller and decides nothing of the cluster: the controller fences and
-unfences. The connection that carries heartbeats tells the controller of this process's death by
-its end, so it is kept for them alone.
+STARTING → (registered) FENCED → (caught up with its registration) RUNNING → LEAVING → STOPPED. The
+broker only asks: the active controller decides, fences and unfences. Heartbeats have a connection
+of their own, because its end tells the controller that this process died.
 
 Behaviour: Kafka's BrokerLifecycleManager; KIP-631, KIP-841, KIP-858 (offline directories), KIP-966
-(the epoch of the last clean shutdown). Differs on purpose: a heartbeat follows at once when the
-metadata have caught up, another broker leaves or a new controller is found, not at the next
-interval; and a shutdown does not wait for a controller that is gone (docs/divergence.md).
+(the epoch of the last clean shutdown). Two differences are deliberate (docs/divergence.md): a
+heartbeat does not wait for the next interval when the metadata have caught up, another broker
+leaves or a new controller is found; and a shutdown does not wait for a controller that is gone.
 
 Source: Kafka's ``BrokerLifecycleManager``.
 """
@@ -37,11 +36,11 @@ PURPOSE = "heartbeat"
 REGISTRATION_RETRY_MS = 100.0
 REGISTRATION_ASK_MS_MAX = 10_000.0
 COMPLAINT_MS = 10_000.0
-"""How often the same refusal is logged, however often the controller gives it."""
+"""The shortest time between two log lines about the same refusal."""
 LEAVING_POLL_MS = 100.0
 LEAVE_MS_MAX = 2_500.0
-"""A controlled shutdown takes no longer than this before the logs are closed regardless; the quorum's
-replica leaves after it, and both within `limits.SHUTDOWN_MS_MAX`."""
+"""The longest controlled shutdown; the logs are closed after it in any case. The quorum's replica
+leaves after that, and both end within `limits.SHUTDOWN_MS_MAX`."""
 FINAL_REFUSALS = frozenset(
     {
         ErrorCode.DUPLICATE_BROKER_REGISTRATION,
@@ -50,10 +49,10 @@ FINAL_REFUSALS = frozenset(
         ErrorCode.INVALID_REGISTRATION,
     }
 )
-"""The refusals of a registration that do not become right by themselves."""
+"""The refusals of a registration that no retry can mend."""
 CONTROLLER_GONE_MS = 700.0
-"""A controller that was not reached for this long during a shutdown, or that let a heartbeat wait for
-as long (it has no majority any more), is not waited for."""
+"""A shutdown stops waiting for a controller that it could not reach for this long, or that did not
+answer a heartbeat for as long (it has lost its majority)."""
 
 
 class LifecyclePhase(Enum):
@@ -78,7 +77,7 @@ class BrokerIdentity(NamedTuple):
 
 
 class Lifecycle(Protocol):
-    """The lifecycle of a broker's registration, wherever that is."""
+    """The lifecycle of a broker's registration, at a quorum or in ZooKeeper."""
 
     @property
     def broker_epoch(self) -> int: ...
@@ -111,9 +110,9 @@ class BrokerLifecycle:
         id_holder: Callable[[], str] = lambda: "",
         is_migrating: bool = False,
     ) -> None:
-        """`id_holder` says, as far as the metadata tell, which other process has this broker's id.
-        `is_migrating`: this broker serves in a cluster that migrates to the quorum (KIP-866); its process
-        does not end where the quorum does not take it."""
+        """`id_holder` describes the other process that has this broker's id, as far as the metadata
+        tell. `is_migrating`: this broker serves in a cluster that migrates to the quorum (KIP-866);
+        its process does not end if the quorum refuses it."""
         self._is_migrating = is_migrating
         self.ports = ports
         self.identity = identity
@@ -131,10 +130,10 @@ class BrokerLifecycle:
         self._cordoned: tuple[Uuid, ...] | None = None
         self._in_flight = False
         self._asked_ms = 0.0
-        """When the heartbeat under way was sent."""
+        """The time at which the heartbeat under way was sent."""
         self._urgent = False
         self._again = False
-        """The registration lacks something that it could say by now."""
+        """Whether the registration lacks something that this broker knows now."""
         self._wakeup: Wakeup | None = None
         self._on_left: Callable[[], None] | None = None
         self._leave_deadline_ms = 0.0
@@ -147,16 +146,16 @@ class BrokerLifecycle:
     # -- registration ----------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Introduce this process to the controller, as soon as there is one."""
+        """Register this process as soon as there is a controller."""
         self._register()
 
     def register_again(self) -> None:
-        """Register as the same incarnation, under the same epoch, with all that it has. Where it is
-        refused, what was registered before stays."""
+        """Register as the same incarnation, under the same epoch, with all that this broker has
+        now. If it is refused, the earlier registration stays."""
         if self.phase not in (LifecyclePhase.LEAVING, LifecyclePhase.STOPPED):
             self._again = True
             if self.broker_epoch >= 0:
-                self._hurry()  # else it is under way, and may have been decided on before
+                self._hurry()  # else the request under way may have been decided before
 
     def _register(self) -> None:
         if self._in_flight or self.phase is LifecyclePhase.STOPPED:
@@ -192,7 +191,8 @@ class BrokerLifecycle:
         )
 
     def _directories(self) -> list[Uuid]:
-        """Those that work. A directory's id is kept from the first start under KRaft on (KIP-858)."""
+        """The ids of the directories that work. A directory has an id since its first start under
+        KRaft (KIP-858)."""
         if self._is_migrating:
             return []
         return [d for d in self.identity.directories if d not in self._offline]
@@ -212,7 +212,7 @@ class BrokerLifecycle:
             return
         if code is not ErrorCode.REQUEST_TIMED_OUT:
             self._complain("broker.registration_refused", code)
-        elif self.broker_epoch >= 0:  # no controller answered
+        elif self.broker_epoch >= 0:  # no controller has answered
             self._again = True
         is_late = self.ports.clock.now_ms() >= self._registration_deadline_ms
         never = self.phase is LifecyclePhase.STARTING or code in FINAL_REFUSALS
@@ -238,8 +238,8 @@ class BrokerLifecycle:
     # -- heartbeats ------------------------------------------------------------------------------
 
     def on_metadata(self, matters: bool) -> None:
-        """The image moved; `matters`: this broker's own registration did, or another broker leaves, and
-        the controller lets it go once it has heard that everybody has seen so."""
+        """The image moved. `matters`: this broker's registration changed, or another broker leaves;
+        the controller waits until every broker has reported that it knows."""
         caught_up = self._metadata_offset() >= self.broker_epoch >= 0
         if (self.phase is LifecyclePhase.FENCED and caught_up) or (
             matters and self.phase in (LifecyclePhase.RUNNING, LifecyclePhase.LEAVING)
@@ -247,30 +247,30 @@ class BrokerLifecycle:
             self._hurry()
 
     def on_controller_change(self) -> None:
-        """A new controller hears of this broker at once."""
+        """Send a heartbeat to the new controller at once."""
         if self.broker_epoch >= 0:
             self._hurry()
 
     def on_directory_offline(self, directory: Uuid) -> None:
-        """The controller moves the leaderships of its replicas once it knows, so report it now."""
+        """Report the failed directory now: the controller moves its leaderships once it knows."""
         self._offline[directory] = None
         if self.broker_epoch >= 0:
             self._hurry()
 
     @property
     def cordoned(self) -> tuple[Uuid, ...]:
-        """Directories that take no new replicas, by this broker's present configuration."""
+        """The directories that take no new replicas, by this broker's present configuration."""
         return self._cordoned or ()
 
     def set_cordoned(self, directories: Sequence[Uuid]) -> None:
-        """Directories that take no new replicas (KIP-1066)."""
+        """Set the directories that take no new replicas (KIP-1066)."""
         wanted = tuple(sorted(directories))
         if wanted != self.cordoned:
             self._cordoned = wanted
             self._hurry()
 
     def _hurry(self) -> None:
-        """A heartbeat now, or right after the one under way."""
+        """Send a heartbeat now, or right after the one under way."""
         if self._in_flight:
             self._urgent = True
         else:
@@ -323,7 +323,7 @@ class BrokerLifecycle:
             self.ports.log("info", "broker.unfenced", epoch=self.broker_epoch)
             try:
                 self.on_unfenced()
-            finally:  # a fault there is not the end of this broker
+            finally:  # a bug in there must not end this broker
                 self._schedule_next_heartbeat()
             return
         self._schedule_next_heartbeat()
@@ -373,7 +373,7 @@ class BrokerLifecycle:
     # -- the end ---------------------------------------------------------------------------------
 
     def begin_shutdown(self, on_left: Callable[[], None], *, controlled: bool) -> None:
-        """Hand the leaderships over, then call `on_left` (once, not from within)."""
+        """Hand the leaderships over, then call `on_left` (once, in a later turn)."""
         self._on_left = on_left
         if not controlled or self.broker_epoch < 0 or self.phase is LifecyclePhase.STARTING:
             self.ports.wakeups.call_soon(lambda: self._left("there is nothing to hand over"))
@@ -381,7 +381,7 @@ class BrokerLifecycle:
         self.phase = LifecyclePhase.LEAVING
         now_ms = self.ports.clock.now_ms()
         self._leave_deadline_ms = now_ms + LEAVE_MS_MAX
-        self._asked_ms = now_ms  # also of a heartbeat that was under way before
+        self._asked_ms = now_ms  # counts for a heartbeat that was under way before, too
         self._hurry()
         self._check_leaving()
 

@@ -1,12 +1,13 @@
-"""The broker's line to the active controller: one request, retried until answered or out of time.
+"""A broker's channel to the active controller: it retries each request until it is answered or out
+of time.
 
 The active controller may change at any moment: a request that reaches a controller which is not active,
 or none at all, waits for the next one and is sent again. `on_done` gets the response, or a `KafkaError`
 once the deadline has passed; it is called exactly once and never from within `send`.
 
-Requests of one `purpose` to one controller share a connection. It ends where one of them is not answered
-in time, with all that it carries, except where they are many clients' (`FORWARD`, `AS_BROKER`): there each
-client has a time of its own.
+Requests of one `purpose` to one controller share a connection. A request that is not answered in
+time ends its connection, and with it the others on it. The purposes `FORWARD` and `AS_BROKER` are
+exceptions: their requests belong to many clients, each with a timeout of its own.
 
 Source: Kafka's ``NodeToControllerChannelManager``.
 """
@@ -25,9 +26,10 @@ from barnabas.wire.schema import Message
 
 CONTROLLER_RETRY_MS = 50.0
 FORWARD = "forward"
-"""The purpose of what clients ask of the controller by this broker."""
+"""The purpose of clients' requests that this broker forwards in envelopes."""
 AS_BROKER = "forward as broker"
-"""The same in the broker's own name, to a controller that closes connections with envelopes."""
+"""The purpose of clients' requests that go in the broker's own name, to a controller that closes
+connections with envelopes."""
 OnAnswer = Callable[[Any], None]
 """Gets the response message, or a `KafkaError`."""
 
@@ -50,7 +52,7 @@ class Sender(Protocol):
 
 
 class ProbingSender(Sender, Protocol):
-    """One that can ask whether anyone listens, without a request."""
+    """A sender that can ask whether anyone listens, without a request."""
 
     def probe(self, target: Endpoint, on_done: Callable[[bool], None]) -> None: ...
 
@@ -70,14 +72,15 @@ class _Call:
         closes_left: int | None,
     ) -> None:
         self.closes_left = closes_left
-        """How often its controller may still close the connection; None: until the deadline."""
+        """How often a controller may still close the connection before the request fails; None:
+        until the deadline."""
         self.request = request
         self.on_done = on_done
         self.deadline_ms = deadline_ms
         self.purpose = purpose
         self.version = version
         self.late: Wakeup | None = None
-        """Gives it up, where its connection may have longer."""
+        """The wake-up that gives the request up, if its connection may have longer."""
         self.done = False
 
     def answer(self, response: object) -> None:
@@ -102,8 +105,8 @@ class ControllerChannel:
         request_timeout_ms: float,
         look: Callable[[], None] = lambda: None,
     ) -> None:
-        """`look` asks for `on_controller_change` while requests wait and no address is known: where a leader
-        of the quorum is may be known later than who it is."""
+        """`look` asks for a call of `on_controller_change` while requests wait and no address is
+        known: the quorum may know its leader before the leader's address."""
         self._ports = ports
         self._look = look
         self._channels = channels
@@ -117,7 +120,7 @@ class ControllerChannel:
         self.controller_id = -1
         self.endpoint: Endpoint | None = None
         self.unreachable_since_ms: float | None = ports.clock.now_ms()
-        """Since when no controller has answered anything; None while one does."""
+        """The time since which no controller has answered; None while one answers."""
 
     def on_controller_change(self, controller_id: int, endpoint: Endpoint | None) -> None:
         """`endpoint` None: no controller is known to be active."""
@@ -130,7 +133,7 @@ class ControllerChannel:
             return
         former, self._former = self._former, endpoint
         if former not in (None, endpoint):
-            # What is still under way there would wait for a controller that is none any more.
+            # Requests under way there would wait for a controller that is no longer active.
             end = partial(self._channels.disconnect, former)
             call_all([*(partial(end, purpose) for purpose in self._purposes), self._retry])
             return
@@ -223,7 +226,7 @@ class ControllerChannel:
         )
 
     def close(self) -> None:
-        """Give up all that waits."""
+        """Give up all requests."""
         self._closed = True
         if self._wakeup is not None:
             self._wakeup.cancel()

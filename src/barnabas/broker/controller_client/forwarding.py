@@ -1,12 +1,12 @@
-"""Requests that only the active controller can answer, handed on in an Envelope (KIP-590).
+"""Forwards requests that only the active controller can answer, in an Envelope (KIP-590).
 
-One generic handler serves all of them: the client's request goes as it came, with its principal and
-its version; the controller's answer comes back as it is. What cannot be answered in time becomes the
-API's own error response.
+One generic handler serves all of them: it forwards the client's request unchanged, with its
+principal and its version, and returns the controller's answer unchanged. A request that is not
+answered in time gets the API's own error response.
 
-A controller of Kafka 3.9 in ZooKeeper mode takes no envelopes: it says that it knows their API, and closes
-the connection. What any broker may answer there is sent to it in this broker's own name, once this broker has
-judged it.
+A controller of Kafka 3.9 in ZooKeeper mode takes no envelopes: it names their API in ApiVersions,
+and closes the connection. This broker then authorizes the request itself. It answers what any
+broker may answer there, and sends the rest in its own name.
 
 Source: Kafka's ``ForwardingManager``.
 """
@@ -30,7 +30,8 @@ from barnabas.wire.request import Api, HandlerModule, Parked, RequestContext
 from barnabas.wire.schema import Message
 
 CLOSES_MAX = 2
-"""A controller that dies closes a connection once, and refuses the next."""
+"""Closed connections after which a controller takes no envelopes: one that dies closes one, and
+refuses the next."""
 NOT_TRUSTED = "the controller refuses this broker's envelopes: its principal lacks ClusterAction"
 
 
@@ -42,8 +43,8 @@ def forward(
     timeout_ms: float,
     without_envelopes: Callable[[], Message | Parked | None] | None = None,
 ) -> Parked:
-    """Send a client's request to the active controller. `without_envelopes` answers where that controller
-    takes none."""
+    """Send a client's request to the active controller. `without_envelopes` answers if that
+    controller takes no envelopes."""
     parked = Parked()
 
     def complete(answer: Message | None) -> None:
@@ -73,8 +74,8 @@ def forward(
 def send_as_broker(
     controller: ControllerChannel, api: Api, request: Message, timeout_ms: float
 ) -> Parked:
-    """Send a client's request, which this broker has judged, to the active controller in the broker's own
-    name."""
+    """Send a client's request, which this broker has authorized, to the active controller in the
+    broker's own name."""
     parked = Parked()
 
     def on_answer(answer: Message | KafkaError) -> None:
@@ -96,7 +97,7 @@ def _answer(
         return unwrap(response, ctx)
     except KafkaError as error:
         if error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-            # It is this broker that may not hand requests on: no fault of the client's.
+            # This broker may not forward requests; the client did nothing wrong.
             error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, NOT_TRUSTED)
         return api.error_response(request, error.code, error.message)
     except MalformedError as error:
@@ -104,13 +105,14 @@ def _answer(
 
 
 def timeout_of(request: Message, default_ms: float) -> float:
-    """How long the client gives the request, where it says so; a little less than it waits."""
+    """The timeout in the client's request, else the default. The client itself waits a little
+    longer."""
     given = getattr(request, "timeout_ms", None)
     return float(given) if isinstance(given, int) and given > 0 else default_ms
 
 
 def forwarded(api: Api) -> HandlerModule:
-    """A handler module that hands `api` on. Its role is the broker."""
+    """A handler module that forwards `api`. Its role is the broker."""
 
     def handle(request: Any, ctx: RequestContext, broker: Any) -> Parked:
         timeout_ms = timeout_of(request, broker.config.broker.request_timeout_ms)

@@ -1,18 +1,17 @@
-"""Leaders that were lost a moment ago: what clients receive until the metadata name the next leader.
+"""Holds back metadata about leaders that were lost a moment ago, until the next leader is known.
 
-A client that loses its leader or its coordinator asks for it at once, some milliseconds before the
-controller has chosen another, and many then look again only after a second (librdkafka's timer). So a
-broker that has itself just lost its connection to that leader holds the answer until the news is there,
-`NEWS_MS_MAX` at most. The end of a process is not one moment (its youngest connections end first), so the
-client may have noticed before this broker: a request of a client that has been connected for a while, about
-what others lead, waits `HOLD_POLL_MS`. Within that time this broker notices as well: by the end of its own
-connection, or, as it may follow nothing there, by a probe of that broker's listener that is refused.
+A client that loses its leader or its coordinator asks for the next one at once, some milliseconds
+before the controller has chosen it. Many clients ask again only after a second (librdkafka's
+timer). So a broker that has itself lost its connection to that leader holds the answer until the
+next leader is known, for `NEWS_MS_MAX` at most. When a process dies, its youngest connections end
+first, so the client may notice before this broker does. If a client that has been connected for a
+while asks about partitions that others lead, its request waits for `HOLD_POLL_MS`. Within that time
+this broker notices the death as well: its own connection ends or, if it has none, its probe of that
+broker's listener is refused.
 
-And a broker that was fenced stays in the list of brokers for `SHOWN_MS`, as in Kafka it stays until
-its session runs out: a client that learns of a new leader and of the old one's disappearance in one
-answer may lose a second over it, too.
-
-Decides nothing about the cluster: only when clients receive metadata, and how much.
+A fenced broker stays in the list of brokers for `SHOWN_MS`; in Kafka it stays until its session
+expires. A client that learns in one answer of a new leader and of the old one's disappearance may
+lose a second, too. This module decides only when clients receive metadata, and which.
 """
 
 from __future__ import annotations
@@ -32,23 +31,23 @@ from barnabas.wire.request import Parked, Working
 NEWS_MS_MAX = 1_000.0
 HOLD_POLL_MS = 20.0
 SETTLED_MS = 300.0
-"""A client that has been connected for this long knows its topics: a starting client is never held."""
+"""Age of a connection from which on its requests may be held: a starting client is never held."""
 ASKS_AGAIN_MS = 10.0
-"""The same for who asks for a coordinator: a starting client asks as soon as it is connected, one that asks
-later has most likely lost its coordinator. librdkafka asks again only after a second where it is named a
-coordinator to which it cannot connect."""
+"""The same age for FindCoordinator. A starting client asks as soon as it is connected; one that
+asks later has most likely lost its coordinator. If librdkafka cannot connect to the coordinator in
+the answer, it asks again only after a second."""
 SHOWN_MS = 9_000.0
-"""Kafka's session time-out by default."""
+"""Kafka's default session time-out."""
 PROBED_MAX = 1_000
-"""The partitions of a larger request whose leaders are probed."""
+"""The partitions of a request whose leaders are probed, at most."""
 
 Answer = Callable[[Working], object]
 Probe = Callable[[int, Callable[[bool], None]], None]
-"""Finds out whether a broker's listener accepts connections: False where it refuses."""
+"""Finds out whether a broker's listener accepts connections: False if it refuses them."""
 
 
 class Led(NamedTuple):
-    """A topic whose leaders a client asks for, or only that of one `partition`."""
+    """A topic whose leaders a client asks for, or only the leader of one `partition`."""
 
     topic: Topic
     partition: int | None = None
@@ -60,7 +59,7 @@ class Led(NamedTuple):
 
 
 class _Waiting:
-    """A request about topics whose leader was lost, or may have been (`looks`)."""
+    """A held request about topics whose leader was lost, or may have been lost (`looks`)."""
 
     __slots__ = ("_answer", "_hold", "bucket", "led", "looks", "working")
 
@@ -81,7 +80,7 @@ class _Waiting:
 
 
 class MetadataHold:
-    """The memory that one broker has of brokers that went away lately."""
+    """The brokers that one broker has lost lately, and the requests that it holds."""
 
     def __init__(
         self,
@@ -94,23 +93,23 @@ class MetadataHold:
         self._node_id = node_id
         self._probe = probe
         self._probed: dict[int, float] = {}
-        """Broker to the instant at which it was probed last."""
+        """The instant of the last probe, by broker."""
         self._clock = clock
         self._deadlines = deadlines
         self._image = image
         self._lost: dict[int, float] = {}
-        """Broker to the instant until which its successor's news is waited for."""
+        """The instant until which requests wait for the next leader, by lost broker."""
         self._alive: dict[int, None] = {}
         self._left: dict[int, float] = {}
-        """Fenced broker to the instant until which it is shown."""
+        """The instant until which it is listed, by fenced broker."""
         self._waiting: dict[_Waiting, None] = {}
 
     def on_lost(self, broker: int) -> None:
-        """The connection to a leader ended by its side."""
+        """A leader has closed the connection."""
         self._lost[broker] = self._clock.now_ms() + NEWS_MS_MAX
 
     def on_reached(self, broker: int) -> None:
-        """It answers again: nothing to wait for."""
+        """The broker answers again: no request waits for it."""
         if self._lost.pop(broker, None) is not None:
             self._release()
 
@@ -130,7 +129,7 @@ class MetadataHold:
             self._release()
 
     def is_lost(self, broker: int) -> bool:
-        """Whether it seems to be dead, and the metadata do not say so yet."""
+        """Whether the broker seems to be dead, and the metadata do not say so yet."""
         return self._clock.now_ms() < self._lost.get(broker, 0.0)
 
     def park(
@@ -140,9 +139,9 @@ class MetadataHold:
         answer: Answer,
         settled_ms: float = SETTLED_MS,
     ) -> Parked | None:
-        """The request to hold, where one of `led` is led by a broker that was lost or may have been;
-        `answer` completes it when its time has come. None: answer at once. The client was connected at
-        `connected_at_ms`; from `settled_ms` on it does not count as a starting one."""
+        """Hold the request if the leader of one of `led` was lost or may have been lost; `answer`
+        completes it later. None: answer at once. The client connected at `connected_at_ms` and
+        counts as starting until `settled_ms` after that."""
         now_ms = self._clock.now_ms()
         settled = connected_at_ms <= now_ms - settled_ms
         if not self._lost and not settled:
@@ -160,7 +159,7 @@ class MetadataHold:
         return waiting.working
 
     def _look_at(self, concerned: list[Led], now_ms: float) -> None:
-        """Probe who leads, each at most once within `HOLD_POLL_MS`."""
+        """Probe the leaders, each at most once within `HOLD_POLL_MS`."""
         leaders = islice(chain.from_iterable(one.leaders() for one in concerned), PROBED_MAX)
         for broker in sorted({*leaders} - {self._node_id, NO_LEADER}):
             if now_ms >= self._probed.get(broker, -HOLD_POLL_MS) + HOLD_POLL_MS:
@@ -172,7 +171,7 @@ class MetadataHold:
             self.on_lost(broker)
 
     def on_deadline(self, waiting: _Waiting) -> None:
-        """Its time has come, unless looking has found a reason to wait."""
+        """Answer the request, unless a probe has found a reason to wait."""
         until_ms = self._news_until(waiting.led) if waiting.looks else None
         if until_ms is None:
             self._let_go(waiting)
@@ -181,7 +180,7 @@ class MetadataHold:
             self._deadlines.add(waiting, until_ms)
 
     def shown(self) -> list[int]:
-        """Fenced brokers that are still to be listed."""
+        """Fenced brokers that are still listed."""
         if not self._left:
             return []
         now_ms = self._clock.now_ms()
@@ -193,7 +192,8 @@ class MetadataHold:
         return any(leader not in (self._node_id, NO_LEADER) for leader in led.leaders())
 
     def _news_until(self, concerned: list[Led]) -> float | None:
-        """How long news of `concerned` is waited for; None where no leader of theirs was lost."""
+        """The time until which requests about `concerned` wait; None if none of their leaders was
+        lost."""
         now_ms = self._clock.now_ms()
         for broker in [b for b, until_ms in self._lost.items() if until_ms <= now_ms]:
             del self._lost[broker]
@@ -205,7 +205,7 @@ class MetadataHold:
         return max(found, default=None)
 
     def _release(self) -> None:
-        """Answer those whose topics have leaders again."""
+        """Answer the requests whose topics have leaders again."""
         for waiting in list(self._waiting):
             if not waiting.looks and self._news_until(waiting.led) is None:
                 self._let_go(waiting)

@@ -1,4 +1,4 @@
-"""Serves Fetch: sessions, one read pass, requests that wait.
+"""Serves Fetch: sessions, read passes, and requests that wait.
 
 Source: Kafka's ``ReplicaManager.fetchMessages``, ``DelayedFetch``, ``FetchSession``.
 """

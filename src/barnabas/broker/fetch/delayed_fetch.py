@@ -1,8 +1,9 @@
 """One fetch under way: its state, its conditions, and its answer.
 
 A fetch that the turn in which it arrived cannot answer is kept in `FetchSession.delayed_fetch`. Its
-`FetchState` says for what it waits; one that is not kept has none but the first. `FETCH_MOVES` has the
-moves, and `DelayedFetch.enter` asserts them. A read pass that ends in its turn is no state of its own.
+`FetchState` says what it waits for. A fetch that is answered in its turn stays in the first state.
+`FETCH_MOVES` has the moves, and `DelayedFetch.enter` asserts them. A read pass that ends in its
+turn has no state of its own.
 
 Source: Kafka's ``DelayedFetch``.
 """
@@ -32,17 +33,18 @@ class FetchState(Enum):
     """The state of a fetch."""
 
     APPLYING = "applying"
-    """Its session does not have all yet that the request says."""
+    """The request is being applied to its session."""
     READING = "reading"
-    """Its answer names every partition. They are read, a part per turn of the loop where they are many."""
+    """Its answer names every partition. They are being read, over several turns of the loop if they
+    are many."""
     READING_COLD = "reading cold data"
     """A background job brings bytes into memory."""
     DELAYED = "delayed"
-    """It waits until one of its partitions moves, and for its deadline."""
+    """It waits until one of its partitions moves or its deadline passes."""
     ENDED = "ended"
-    """It is answered, or given up."""
+    """It is answered or cancelled."""
 
-    __hash__ = object.__hash__  # by identity: a fetch makes two moves, and Enum's own takes longer
+    __hash__ = object.__hash__  # by identity: faster than Enum's own hash on the path of a fetch
 
 
 FETCH_MOVES: Mapping[FetchState, Mapping[FetchState, str]] = MappingProxyType(
@@ -86,7 +88,7 @@ class DelayedFetch:
     """One fetch under way, and its conditions for every read pass."""
 
     parked: Parked
-    """Its answer; only of a fetch that its session keeps."""
+    """Its answer; set only if its session keeps the fetch."""
     __slots__ = (
         "bucket",
         "cold_reads",
@@ -118,11 +120,11 @@ class DelayedFetch:
     ) -> None:
         self.service = service
         self.reader = None if session.is_follower else reader
-        """Says which topics the consumer may read; None where it may read all."""
+        """Says which topics the consumer may read; None if it may read all."""
         self.session = session
         self.state = FetchState.APPLYING
         self.bucket = -1
-        """Its place among the deadlines; -1 in each state but DELAYED."""
+        """Its index among the deadlines; -1 in each state but DELAYED."""
         self.deadline_ms = 0.0
         self.cold_reads = 0
         self.wait_ms = max(request.max_wait_ms, 0)
@@ -134,13 +136,13 @@ class DelayedFetch:
         self.version = version
         self.listener = listener
         self.rack = "" if self.leader_only else request.rack_id
-        """The rack of a consumer that may read from followers."""
+        """The consumer's rack, if it may read from followers."""
         self.whole = request.session_epoch <= INITIAL_EPOCH
         """A full fetch: its answer names every partition."""
 
     @property
     def is_applying(self) -> bool:
-        """Whether its session does not have all yet that the request says."""
+        """Whether the request is still being applied to its session."""
         return self.state is FetchState.APPLYING
 
     def enter(self, state: FetchState) -> None:
@@ -157,8 +159,8 @@ class DelayedFetch:
         self.service.on_deadline(self)
 
     def validate(self) -> None:
-        """Raises AssertionError where a field contradicts the state. For a fetch that its session keeps,
-        between two turns of the loop."""
+        """Raises AssertionError if a field contradicts the state. For a fetch that its session
+        keeps, between two turns of the loop."""
         state = self.state
         assert state is not FetchState.ENDED, f"{self.session} keeps {self}"
         assert self.session.delayed_fetch is self, f"{self.session} has forgotten {self}"
@@ -176,13 +178,13 @@ class DelayedFetch:
 
 
 class DelayedFetchAnswer(Parked):
-    """The answer of a fetch that waits for records. Answers to later requests of its connection wait with it,
-    as in Kafka, so that ``fetch.min.bytes`` holds. For some seconds after a broker's death it is answered
-    when a later answer is ready: clients that ask for metadata and their coordinator on the same connection
-    get them at once.
+    """The answer of a fetch that waits for records. Answers to later requests of its connection
+    wait with it, as in Kafka, so that ``fetch.min.bytes`` holds. For some seconds after a broker's
+    death the fetch is answered as soon as a later answer is ready: a client that asks for metadata
+    or its coordinator on the same connection gets them at once.
 
-    Fetch and answer refer to each other only while the fetch waits. An answer that kept its fetch would keep
-    its records, megabytes each, until the next collection of reference cycles.
+    Fetch and answer refer to each other only while the fetch waits. Otherwise an answer would keep
+    its fetch, and megabytes of records, until the next collection of reference cycles.
     """
 
     __slots__ = ("_fetch",)

@@ -1,7 +1,7 @@
 """The answer to a fetch for one partition, and what its session remembers of it.
 
-Reads never block: bytes that are not in memory are noted as cold, and the fetch is looked at again
-when they were read once. A request with another leader epoch, or an offset outside the log, gets a
+Reads never block: bytes that are not in memory are noted as cold. A job reads them once, and
+another read pass follows. A request with another leader epoch, or an offset outside the log, gets a
 `KafkaError`.
 """
 
@@ -38,7 +38,7 @@ Session = FetchSession[Partition]
 
 
 class PendingRead(NamedTuple):
-    """Bytes that are not in memory."""
+    """A read of bytes that are not in memory."""
 
     watched: Watched
     size: int
@@ -46,7 +46,7 @@ class PendingRead(NamedTuple):
 
 
 class ReadPass:
-    """One look at a session, or several: how its partitions are looked at, and what there is to tell."""
+    """The conditions and the findings of one read pass over a session's partitions."""
 
     __slots__ = (
         "answers",
@@ -62,17 +62,18 @@ class ReadPass:
 
     def __init__(self, committed: bool, whole: bool, block: bool) -> None:
         self.committed = committed
-        """Nothing of transactions that are undecided."""
+        """Read only records of transactions that have ended."""
         self.whole = whole
-        """Say something of each partition, also where there is nothing new."""
+        """Answer for each partition, even if there is nothing new."""
         self.block = block
         """Wait for bytes that are not in memory."""
         self.answers: list[tuple[Watched, PartitionData]] = []
         self.size = 0
         self.urgent = False
-        """Something must not wait: an error, a divergence, more than one answer tells."""
+        """The answer must not wait: it has an error or a divergence, or there is more than fits
+        into it."""
         self.is_full = False
-        """The response had no room for some partition's batch."""
+        """The response has no room for a batch of some partition."""
         self.cold: list[PendingRead] = []
         self.throttled = 0
         """The part of `size` that counts for the leader's throttle."""
@@ -86,8 +87,8 @@ def partition_answer(
     left: int,
     first: bool,
 ) -> PartitionData | None:
-    """The answer for one partition with at most `left` bytes (`first`: at least one batch); None
-    where the peer knows all of it. Raises KafkaError."""
+    """The answer for one partition with at most `left` bytes (`first`: at least one batch); None if
+    the peer knows everything in it. Raises KafkaError."""
     up_to = None
     session = watched.session
     if not session.sees_all:
@@ -139,14 +140,14 @@ def _read(
     offset, end = watched.fetch_offset, log.log_end_offset if up_to is None else up_to
     if offset >= end or not (first or (left > 0 and watched.max_bytes > 0)):
         if not log.log_start_offset <= offset <= log.log_end_offset:
-            partition.check_offset(offset)  # says so
+            partition.check_offset(offset)  # raises OFFSET_OUT_OF_RANGE
         return b""
     size = max(min(watched.max_bytes, left), 0)
     found = partition.read(offset, size, up_to, at_least_one=first, block=look.block)
     if found is None:
         look.cold.append(PendingRead(watched, size, up_to))
         return b""
-    # A part of a batch is of no use to the reader: leave the room to other partitions.
+    # A reader cannot use a part of a batch: leave the room to other partitions.
     return found.records if first or _has_whole_batch(found.records) else b""
 
 
@@ -157,7 +158,7 @@ def _has_whole_batch(records: Buffer) -> bool:
 def _aborted(
     partition: Partition, log: PartitionLog, start: int, end: int, records: Buffer
 ) -> list[AbortedTransaction]:
-    """The aborted transactions of what was read: `records` are of one segment."""
+    """The aborted transactions in the range that was read; `records` come from one segment."""
     if len(records) >= _LENGTH.size:
         segment = log.segment_index(_LENGTH.unpack_from(records)[0])
         end = min(end, log.end_of_segment(segment))
@@ -183,7 +184,7 @@ def error_answer(watched: Watched, error: KafkaError) -> PartitionData:
 
 
 def redirect_answer(watched: Watched, log: PartitionLog, replica: int) -> PartitionData:
-    """The consumer reads this partition from `replica` instead, which is nearer to it (KIP-392)."""
+    """The answer that sends a consumer to `replica`, which is nearer to it (KIP-392)."""
     return PartitionData(
         partition_index=watched.key[1],
         high_watermark=log.high_watermark,
@@ -216,8 +217,9 @@ def response_of(session: Session, answers: list[tuple[Watched, PartitionData]]) 
 
 
 def remember(session: Session, watched: Watched, data: PartitionData) -> None:
-    """Note what the peer knows now, and whether there is more to send. A peer that has to truncate takes
-    nothing else from the answer: resend the watermarks, else a follower that cut nothing never gets them."""
+    """Note what the peer knows with this answer, and whether there is more to send. A peer that has
+    to truncate takes nothing else from the answer: the watermarks are sent again, or a follower
+    that had nothing to truncate would never get them."""
     if (
         data.error_code
         or data.diverging_epoch is not NO_DIVERGENCE
@@ -232,11 +234,11 @@ def remember(session: Session, watched: Watched, data: PartitionData) -> None:
         session.later(watched)
     elif not has_more(session, watched) and not _has_moved(watched, data):
         session.dirty.pop(watched, None)
-    # Else it found no room and keeps its place before those that did.
+    # Else the answer had no room for it: it keeps its place before the others.
 
 
 def _has_moved(watched: Watched, data: PartitionData) -> bool:
-    """Whether the marks moved since `data` was made, in an earlier turn of the loop."""
+    """Whether the watermarks moved after `data` was made in an earlier turn of the loop."""
     partition = watched.partition
     if partition is None or partition.log is None:
         return True
@@ -247,7 +249,7 @@ def _has_moved(watched: Watched, data: PartitionData) -> bool:
 
 
 def has_more(session: Session, watched: Watched) -> bool:
-    """Whether there is something to read from where the peer is."""
+    """Whether there is something to read at the peer's position."""
     partition = watched.partition
     if partition is None or partition.log is None:
         return True

@@ -1,10 +1,12 @@
-"""Fetches: sessions, read passes over their partitions, and fetches that are delayed until there is enough.
+"""Serves fetches: sessions, read passes over their partitions, and fetches that wait for enough to
+read.
 
-A fetch reads the dirty partitions of its session. If that gives too little it becomes the session's delayed
-fetch, and the next read pass follows when one of the partitions moves: at most once per turn of the loop, so
-that one response has all appends of a turn. Reads never block: if the bytes are not in memory, a background
-job reads the partition once, and another read pass follows. `_serve` is the way of every request, small or
-large. docs/fetch-path.md has the state diagram, `FetchState` the states.
+A fetch reads the dirty partitions of its session. If that gives too little it becomes the session's
+delayed fetch, and the next read pass follows when one of the partitions moves: at most once per
+turn of the loop, so that one response has all appends of a turn. Reads never block: if the bytes
+are not in memory, a background job reads the partition once, and another read pass follows. Every
+request, small or large, goes through `_serve`. docs/fetch-path.md has the state diagram,
+`FetchState` the states.
 
 Behaviour: Kafka's ReplicaManager.fetchMessages, DelayedFetch and FetchSession; KIP-227 (sessions),
 KIP-320 (epochs), KIP-392 (consumers may read from followers), KIP-903 (broker epochs).
@@ -57,12 +59,13 @@ from barnabas.wire.messages.fetch_response import FetchResponse, PartitionData
 from barnabas.wire.request import Parked, Working
 
 COLD_READ_QUEUES = 4
-"""Per log directory."""
+"""Queues of cold reads per log directory."""
 RECHECK_MS = 5.0
 """A fetch with a larger min_bytes is read again this often at most."""
 LEADERS_SINCE = 16
 STORAGE_SINCE = 6
-"""Older clients do not know KAFKA_STORAGE_ERROR, and would not try again."""
+"""The first version of Fetch whose clients know KAFKA_STORAGE_ERROR; older ones would not retry
+it."""
 DELAYED, ENDED = FetchState.DELAYED, FetchState.ENDED
 
 
@@ -83,7 +86,7 @@ class FetchHost(Protocol):
         found: dict[PartitionKey, Partition | None],
         /,
     ) -> None:
-        """Complete errors about leadership with who leads now (KIP-951)."""
+        """Add the present leaders to errors about leadership (KIP-951)."""
 
     def brokers_died(self) -> object:
         """Whether a broker has died within the last seconds."""
@@ -122,8 +125,8 @@ class FetchService:
         self._cold_reads = itertools.count()
 
     def validate(self) -> None:
-        """Raises AssertionError where a collection has fetches in other states than it names. For tests and
-        the simulator, between two turns of the loop."""
+        """Raises AssertionError if a collection has a fetch in a state that it must not have. For
+        tests and the simulator, between two turns of the loop."""
         self.sessions.validate()
         for session in (*self.sessions.sessions(), *self._woken, *self._rechecks):
             if session.delayed_fetch is not None:
@@ -139,14 +142,16 @@ class FetchService:
         listener: str = "",
         reader: TopicReader | None = None,
     ) -> FetchResponse | Parked | None:
-        """Answer, or park until there is enough to tell."""
+        """Answer the request, or park it until there is enough to read."""
         session = self._sessions.begin(request, version)
         if isinstance(session, ErrorCode):
             return FetchResponse(error_code=session)
         self._complete_earlier(session)
         if reader is not None and session.access_version != reader.version:
             session.access_version = reader.version
-            session.dirty.update(dict.fromkeys(session.partitions.values()))  # all are judged again
+            session.dirty.update(
+                dict.fromkeys(session.partitions.values())
+            )  # check all partitions again
         fetch = DelayedFetch(self, session, request, version, listener, reader)
         if sum([len(topic.partitions) for topic in request.topics]) <= self.bounds.inline_max:
             return take_all(self._serve(fetch, request, None))
@@ -159,9 +164,9 @@ class FetchService:
     def _serve(
         self, fetch: DelayedFetch, request: FetchRequest, per_step: int | None
     ) -> Iterator[FetchResponse | Parked | StepResult | None]:
-        """Apply the request to its session, `per_step` partitions with each step (None: in one step), and
-        read. At the end is the answer, or what waits for it; None where the fetch was given up between two
-        steps."""
+        """Apply the request to its session, `per_step` partitions with each step (None: in one
+        step), and read. Returns the answer, or the parked answer; None if the fetch was cancelled
+        between two steps."""
         session, sessions = fetch.session, self._sessions
         for topics in parts_of(request.topics, per_step):
             if fetch.state is ENDED:
@@ -205,7 +210,7 @@ class FetchService:
         if fetch.state is not ENDED:
             self._end(fetch)
         self.sessions.remove(fetch.session.id)
-        self._sessions.drop(fetch.session)  # its peer begins another
+        self._sessions.drop(fetch.session)  # its peer begins another session
         if isinstance(fetch.parked, Working):
             fetch.parked.fail(error)
         else:
@@ -219,13 +224,13 @@ class FetchService:
 
     def _watch(self, fetch: DelayedFetch, deadline_ms: float, read_pass: ReadPass) -> Parked:
         fetch.deadline_ms = deadline_ms
-        if fetch.session.delayed_fetch is not fetch:  # the turn in which it arrived
+        if fetch.session.delayed_fetch is not fetch:  # it arrived in this turn
             fetch.parked = DelayedFetchAnswer(fetch)
             fetch.session.delayed_fetch = fetch
         if fetch.whole:
             for watched, data in read_pass.answers:
                 if not data.records and not has_more(fetch.session, watched):
-                    fetch.session.dirty.pop(watched, None)  # until it moves
+                    fetch.session.dirty.pop(watched, None)  # it is clean until it moves
         if read_pass.cold:
             self._read_cold(fetch, read_pass.cold)
         else:
@@ -234,7 +239,7 @@ class FetchService:
         return fetch.parked
 
     def _complete_earlier(self, session: Session) -> None:
-        """A peer that asks again has given up its former request."""
+        """Complete the session's delayed fetch: a peer that asks again has given it up."""
         earlier = session.delayed_fetch
         if earlier is not None:
             self._end(earlier)
@@ -272,7 +277,8 @@ class FetchService:
         data: PartitionData,
         refused: dict[PartitionKey, Partition | None],
     ) -> None:
-        """An error as this version knows it; those about leadership are completed."""
+        """Translate an error into one that the request's version knows, and add the leader to
+        errors about leadership."""
         if data.error_code == ErrorCode.KAFKA_STORAGE_ERROR and fetch.version < STORAGE_SINCE:
             data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if data.error_code in LEADERSHIP:
@@ -350,7 +356,8 @@ class FetchService:
             self._jobs.run(steps, partial(self._fail, fetch))
 
     def _complete_whole(self, fetch: DelayedFetch) -> Iterator[None]:
-        """Its full answer is due: what had nothing to tell while it waited is named all the same."""
+        """Complete a full fetch: its answer also names partitions that did not move while it
+        waited."""
         session = fetch.session
         session.dirty.update(dict.fromkeys(session.partitions.values()))
         read_pass = fetch.new_read_pass(whole=True)
@@ -359,7 +366,7 @@ class FetchService:
             self._complete(fetch, read_pass)
 
     def _complete(self, fetch: DelayedFetch, read_pass: ReadPass) -> None:
-        """The answer, unless some of it has to be brought into memory first."""
+        """Answer the fetch, unless some of its bytes have to be read from the disk first."""
         if read_pass.cold:
             self._deadlines.remove(fetch)
             self._read_cold(fetch, read_pass.cold)
@@ -374,7 +381,7 @@ class FetchService:
             fetch.session.delayed_fetch = None
 
     def _read_cold(self, fetch: DelayedFetch, cold: Iterable[PendingRead]) -> None:
-        """Bring bytes into memory by reading them once where that may block."""
+        """Bring bytes into memory: read them once on another thread."""
         fetch.enter(FetchState.READING_COLD)
         fetch.cold_reads += 1
         jobs: dict[str, list[Callable[[], Buffer]]] = {}

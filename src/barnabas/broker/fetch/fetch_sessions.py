@@ -1,4 +1,5 @@
-"""Fetch sessions: the partitions of each, what it watches, and the followers' progress that it shows.
+"""Fetch sessions: the partitions that each one watches, and the progress of followers that requests
+prove.
 
 A request opens a session or continues one, names partitions and forgets others; a follower's request also
 says how far it has read. A request that names hundreds is handled in parts (:meth:`FetchSessions.update`
@@ -55,7 +56,8 @@ class FetchSessions:
     # -- a request -------------------------------------------------------------------------------
 
     def begin(self, request: FetchRequest, version: int) -> Session | ErrorCode:
-        """The session of `request`, as it was before; `update`, `forget` and `keep_or_close` follow."""
+        """The session of `request`, before the request is applied; `update`, `forget` and
+        `keep_or_close` apply it."""
         uses_ids = version >= 13
         epoch = request.session_epoch
         if epoch in (FINAL_EPOCH, INITIAL_EPOCH):
@@ -76,7 +78,7 @@ class FetchSessions:
         return session
 
     def update(self, session: Session, topics: Iterable[FetchTopic]) -> None:
-        """The request names these."""
+        """Apply the partitions that the request names."""
         uses_ids = session.uses_ids
         for topic in topics:
             topic_key = topic.topic_id if uses_ids else topic.topic
@@ -89,12 +91,12 @@ class FetchSessions:
                     try:
                         self.bind(watched)
                     except KafkaError:
-                        pass  # reported when it is looked at
+                        pass  # the read pass reports it
                 if (
                     wanted.current_leader_epoch != watched.leader_epoch
                     or wanted.fetch_offset < watched.fetch_offset
                 ):
-                    # It may have taken the last answer for one to what it does not ask any more.
+                    # The peer may have ignored the last answer as one to an older request.
                     watched.sent_high_watermark = watched.sent_log_start = -1
                 watched.fetch_offset = wanted.fetch_offset
                 watched.max_bytes = wanted.partition_max_bytes
@@ -104,8 +106,8 @@ class FetchSessions:
                 session.dirty[watched] = None
 
     def forget(self, session: Session, request: FetchRequest) -> None:
-        """An incremental request is not interested in these any more. The list of a full request says
-        nothing: Kafka ignores it."""
+        """Remove the partitions that an incremental request forgets. Like Kafka, ignore the list in
+        a full request."""
         if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             return
         for forgotten in request.forgotten_topics_data:
@@ -116,7 +118,7 @@ class FetchSessions:
                     self.unbind(gone)
 
     def keep_or_close(self, session: Session, request: FetchRequest) -> None:
-        """All that the request says of `session` is in it: keep a new one, end one without partitions."""
+        """The request is applied: keep a new session, and end one without partitions."""
         now_ms = self._ports.clock.now_ms()
         if session.id != NO_SESSION:
             if not session.partitions:
@@ -137,7 +139,7 @@ class FetchSessions:
     # -- watching --------------------------------------------------------------------------------
 
     def bind(self, watched: Watched) -> Partition:
-        """Find the replica and be notified when it moves. Raises KafkaError where there is none here."""
+        """Find the replica and subscribe to its moves. Raises KafkaError if there is none here."""
         partition, code = self._find(watched.key)
         if partition is None:
             raise KafkaError(code, f"no replica of {watched} here")
@@ -171,8 +173,8 @@ class FetchSessions:
 
 
 class FetchProgress:
-    """The progress that a follower's next question proves, in one request: named partitions moved; dirty
-    ones that are not named are where they were."""
+    """The progress that one request of a follower proves. The follower moved in each partition that
+    the request names, and stayed where it was in dirty partitions that it does not name."""
 
     __slots__ = ("_broker_epoch", "_named", "_now_ms", "_registered_again", "_session")
 
@@ -185,7 +187,7 @@ class FetchProgress:
         session.broker_epoch = broker_epoch
 
     def add_named(self, topics: Iterable[FetchTopic]) -> None:
-        """The request names these."""
+        """Note the partitions that the request names."""
         session = self._session
         for topic in topics:
             topic_key = topic.topic_id if session.uses_ids else topic.topic
@@ -193,11 +195,11 @@ class FetchProgress:
                 key = (topic_key, wanted.partition)
                 self._named.add(key)
                 watched = session.partitions.get(key)
-                if watched is not None:  # else named and forgotten in one request
+                if watched is not None:  # else one request names and forgets it
                     update_follower_state(watched, self._broker_epoch)
 
     def end(self) -> None:
-        """All that are named were noted."""
+        """All named partitions are noted: note the others."""
         session = self._session
         if self._registered_again:
             note_registration(session, self._broker_epoch, self._named)
@@ -210,17 +212,19 @@ class FetchProgress:
 
 
 def note_registration(session: Session, broker_epoch: int, named: set[PartitionKey]) -> None:
-    """The same process registered again, which removed it from every ISR. Its fetch offsets are in the
-    session, even for idle partitions, which it would never name again (seed 100)."""
+    """Note that the same process registered again, which removed it from every ISR. Its fetch
+    offsets are in the session, even those of idle partitions, which it would never name again (seed
+    100)."""
     for watched in session.partitions.values():
         if watched.key not in named:
             update_follower_state(watched, broker_epoch)
 
 
 def note_first(watched: Watched, partition: Partition) -> None:
-    """The replica was found, or this leadership began, after the follower had named the partition:
-    take its fetch offset from the session. Raises UNKNOWN_LEADER_EPOCH if it is none of the partition's
-    followers (yet: the metadata here may lag), NOT_LEADER_OR_FOLLOWER if it sent no leader epoch."""
+    """Take the follower's fetch offset from the session: it named the partition before the replica
+    was found or this leadership began. Raises UNKNOWN_LEADER_EPOCH if it is not among the
+    partition's followers (the metadata here may lag), NOT_LEADER_OR_FOLLOWER if it sent no leader
+    epoch."""
     follower = watched.follower
     if follower is None:
         if watched.leader_epoch < 0:
@@ -235,7 +239,7 @@ def note_first(watched: Watched, partition: Partition) -> None:
 
 
 def update_follower_state(watched: Watched, broker_epoch: int) -> None:
-    """The follower has what it says, where its fetch would be answered without an error or a
+    """Note the follower's fetch offset, unless its fetch would be answered by an error or a
     divergence."""
     partition, follower = watched.partition, watched.follower
     if partition is None or follower is None or 0 <= broker_epoch < follower.broker_epoch:
@@ -245,18 +249,19 @@ def update_follower_state(watched: Watched, broker_epoch: int) -> None:
         if partition.diverging_epoch(watched.last_fetched_epoch, watched.fetch_offset):
             return
     except KafkaError:
-        return  # reported when the partition is read
+        return  # the read pass reports it
     if log.log_start_offset <= watched.fetch_offset <= log.log_end_offset:
         partition.on_follower_fetch(follower, watched, broker_epoch)
 
 
 def replica_of(request: FetchRequest) -> int:
-    """The broker that fetches, -1 for a consumer, -2 for who debugs a replica (KIP-903 moved it)."""
+    """The id of the broker that fetches, -1 for a consumer, -2 for a debugging consumer. KIP-903
+    moved the field."""
     return request.replica_state.replica_id if request.replica_id == -1 else request.replica_id
 
 
 def parts_of(topics: Sequence[FetchTopic], most: int | None) -> Iterable[Sequence[FetchTopic]]:
-    """The same, `most` partitions of a topic at a time; None: in one part."""
+    """The topics in parts of at most `most` partitions; None: in one part."""
     return (topics,) if most is None else _parts_of(topics, most)
 
 

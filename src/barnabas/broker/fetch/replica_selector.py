@@ -1,4 +1,4 @@
-"""Which replica a consumer reads from: the choice of ``replica.selector.class`` (KIP-392).
+"""Chooses the replica that a consumer reads from, by ``replica.selector.class`` (KIP-392).
 
 A leader asks the selector for each partition that a consumer with a ``client.rack`` fetches. Where another
 replica is preferred, the answer names it and carries no records; the consumer then fetches from there. A
@@ -19,7 +19,7 @@ from barnabas.metadata.image.image import MetadataImage
 
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 NO_REPLICA = -1
-"""Read from the leader."""
+"""The consumer reads from the leader."""
 
 
 class ReplicaView(NamedTuple):
@@ -31,15 +31,16 @@ class ReplicaView(NamedTuple):
 
 
 class RackAwareReplicaSelector:
-    """Prefers a replica in the consumer's rack; the leader where it is in that rack, or where none is."""
+    """Prefers a replica in the consumer's rack. The leader is preferred if it is in that rack, or
+    if no replica is."""
 
     def __init__(self, image: MetadataImage, node_id: int) -> None:
         self._image = image
         self._node_id = node_id
 
     def preferred(self, partition: Partition, rack: str, listener: str, offset: int) -> int:
-        """The broker to read `offset` of `partition` from, `NO_REPLICA` for this one. A broker that does
-        not lead the partition has no opinion."""
+        """The broker to read `offset` of `partition` from; `NO_REPLICA` for this broker, and if it
+        does not lead the partition."""
         if partition.leader is None or self._rack(self._node_id) == rack:
             return NO_REPLICA
         best = max(self._candidates(partition, rack, listener, offset), default=None)
@@ -66,6 +67,6 @@ class RackAwareReplicaSelector:
 def replica_selector(
     class_name: str | None, image: MetadataImage, node_id: int
 ) -> RackAwareReplicaSelector | None:
-    """The selector of ``replica.selector.class``, None where consumers read from leaders (the
-    default, and Kafka's LeaderSelector)."""
+    """The selector of ``replica.selector.class``; None if consumers read from leaders (the default,
+    and Kafka's LeaderSelector)."""
     return RackAwareReplicaSelector(image, node_id) if class_name == RACK_AWARE_SELECTOR else None

@@ -1,4 +1,4 @@
-"""Reads the partitions of a session for its fetch: those that moved, or all of them.
+"""Reads a session's partitions for its fetch: those that moved, or all.
 
 Reads never block: :mod:`barnabas.broker.fetch.fetch_read` notes bytes that are not in memory as cold. A byte
 bound limits the answer, and the leader's throttle what followers get. An incremental answer also has a bound
@@ -35,7 +35,7 @@ from barnabas.wire.messages.fetch_response import PartitionData
 CONSUMER = -1
 """The replica id of a consumer."""
 READ_PASS_MS_MAX = 3.0
-"""An answer that covers `FetchBounds.timed_from` partitions covers no more after this."""
+"""Time after which an answer that covers `FetchBounds.timed_from` partitions takes no more."""
 
 
 class SessionReader:
@@ -55,8 +55,8 @@ class SessionReader:
         self._selector = selector
 
     def read_news(self, fetch: DelayedFetch) -> ReadPass:
-        """Read the dirty partitions: all of them where they are few, else until the answer covers enough of
-        them or has taken long enough."""
+        """Read the dirty partitions: all of them if they are few, else until the answer covers
+        enough or has taken too long."""
         read_pass = fetch.new_read_pass(whole=False)
         dirty = list(fetch.session.dirty)
         is_bounded = len(dirty) > self._bounds.timed_from
@@ -64,19 +64,19 @@ class SessionReader:
         return read_pass
 
     def _bounded(self, read_pass: ReadPass, dirty: Iterable[Watched]) -> Iterator[Watched]:
-        """Those of `dirty` that the answer has room and time for."""
+        """The dirty partitions that the answer has room and time for."""
         bounds, now_ms = self._bounds, self._ports.clock.now_ms
         answers, until_ms = read_pass.answers, now_ms() + READ_PASS_MS_MAX
         for watched in dirty:
             if len(answers) >= bounds.timed_from and (
                 len(answers) >= bounds.answered_max or now_ms() >= until_ms
             ):
-                read_pass.urgent = True  # the others come first next time
+                read_pass.urgent = True  # the next answer begins with the others
                 return
             yield watched
 
     def read_all(self, fetch: DelayedFetch, read_pass: ReadPass) -> Iterator[None]:
-        """Read all partitions for an answer that names each of them, some with each step."""
+        """Read all partitions for an answer that names each of them, a part with each step."""
         dirty = iter(list(fetch.session.dirty))
         while some := list(islice(dirty, self._bounds.read_per_slice)):
             if fetch.state is FetchState.ENDED:
@@ -91,7 +91,7 @@ class SessionReader:
         session, reader = fetch.session, fetch.reader
         answers, is_follower, left = read_pass.answers, session.is_follower, fetch.max_bytes
         if not is_follower and self._ports.network.unsent_bytes > UNSENT_BYTES_TOTAL:
-            left = 0  # one batch
+            left = 0  # at least one batch
         size, throttled = read_pass.size, read_pass.throttled
         left -= size
         throttle = self._throttle if is_follower else None
@@ -131,7 +131,9 @@ class SessionReader:
                 if throttle is not None and throttle.counts_as_sent(partition):
                     throttled += sent
                 if fetch.min_bytes > 1 and log.is_behind(watched.fetch_offset, data.high_watermark):
-                    read_pass.urgent = True  # the rest is in another file: waiting does not add it
+                    read_pass.urgent = (
+                        True  # the rest is in another file, and waiting would not add it
+                    )
             elif data.diverging_epoch is not NO_DIVERGENCE or self._brings_high_watermark(
                 watched, data
             ):
@@ -140,8 +142,8 @@ class SessionReader:
         read_pass.size, read_pass.throttled = size, throttled
 
     def _brings_high_watermark(self, watched: Watched, data: PartitionData) -> bool:
-        """Whether an answer without records must not wait: it names a nearer replica, or brings a high
-        watermark to a follower that consumers read from."""
+        """Whether an answer without records must not wait: it names a nearer replica, or carries a
+        high watermark to a follower that consumers read from."""
         if self._selector is None:
             return False
         if data.preferred_read_replica != NO_REPLICA:

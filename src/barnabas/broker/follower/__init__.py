@@ -1,4 +1,4 @@
-"""Follows leaders of other brokers: fetchers, their plan, throttle, OFFSET_OUT_OF_RANGE.
+"""Follows leaders on other brokers: fetchers, their plan, the throttle, OFFSET_OUT_OF_RANGE.
 
 Source: Kafka's ``ReplicaFetcherManager``, ``ReplicaFetcherThread``.
 """

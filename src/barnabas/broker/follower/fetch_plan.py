@@ -1,7 +1,6 @@
-"""The plan of a follower's requests: the places it wants to read from. A request names those that the
-session does not know.
-
-Owns the follower's half of a fetch session. Does not know logs, time or connections. Source: KIP-227.
+"""Plans a follower's requests: a request names the partitions whose fetch offset the leader's
+session does not know. The plan owns the follower's half of a fetch session. It does not know logs,
+time or connections. Source: KIP-227.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ Key = tuple[Uuid, int]
 
 
 class FetchPlan:
-    """The requests of one fetcher. `named` is what the request under way names."""
+    """The requests of one fetcher. `named` has the partitions that the request under way names."""
 
     def __init__(self, settings: ReplicationSettings, named_max: int) -> None:
         """One request names `named_max` new partitions at most."""
@@ -35,7 +34,7 @@ class FetchPlan:
         self._changed: dict[Key, None] = {}
         self._session = ClientSession()
         self.asked = self._session.asked
-        """The last question about each partition."""
+        """The last request's fetch position of each partition."""
 
     def add(self, key: Key, wanted: WantedPartition) -> None:
         self.wanted[key] = wanted
@@ -46,8 +45,8 @@ class FetchPlan:
             self._changed[key] = None
 
     def next_request(self, node_id: int, broker_epoch: int, wait_ms_max: int) -> FetchRequest:
-        """Names what moved. Where not all that is new finds room, it does not wait for news: the rest is
-        named with the request after it."""
+        """A request that names the partitions that moved. If it has no room for all, the leader
+        must not let it wait: the next request names the rest."""
         named, forgotten, self._changed = self._session.plan(
             self.wanted, self._changed, self._named_max
         )
@@ -69,7 +68,7 @@ class FetchPlan:
         self._session.on_response(session_id)
 
     def end_round(self) -> None:
-        """Nothing is under way any more."""
+        """The request is over: none is under way."""
         self.named = frozenset()
 
     def reset(self) -> None:
@@ -77,7 +76,7 @@ class FetchPlan:
         self._session.reset()
 
     def forget(self) -> None:
-        """The leader or its session is gone."""
+        """Forget the session: the leader or its session is gone."""
         self._session.forget()
 
 

@@ -53,10 +53,10 @@ LEADER_LAGS = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
 )
-"""Errors of a leader that has not replayed metadata which this follower has."""
+"""Errors of a leader whose metadata are older than this follower's."""
 
 FETCHED_SOON = frozenset({FollowerPhase.FETCHING, FollowerPhase.DELAYED})
-"""Phases of partitions that wait for their leader only."""
+"""Phases of partitions that are fetched as soon as their leader can be asked."""
 NO_MORE_PARTS: tuple[Key, PartitionData | None] = (Uuid(bytes(16)), -1), None
 
 
@@ -111,12 +111,12 @@ class Fetcher:
         self._delayed: dict[Key, None] = {}
         """All and only partitions in phase DELAYED."""
         self._unflushed: dict[Key, None] = {}
-        """All and only partitions whose state `awaits_flush`: ``flush.messages`` wants their records synced
-        first. The next fetch would acknowledge these records to the leader, so it waits (Kafka's fetcher
-        syncs within the append)."""
+        """All and only partitions whose state `awaits_flush`: ``flush.messages`` demands that their
+        records are synced first. The next fetch would acknowledge these records to the leader, so
+        it waits (Kafka's fetcher syncs within the append)."""
         self.is_in_flight = False
-        """Whether a request is with the leader (which keeps it while there is nothing new), or its response
-        is being appended."""
+        """Whether a request is under way (the leader keeps it while there is nothing new), or its
+        response is being appended."""
         self._wakeup: Wakeup | None = None
         self._endpoint: Endpoint | None = None
         self._closed = False
@@ -125,7 +125,8 @@ class Fetcher:
         self.rounds = 0
 
     def validate(self) -> None:
-        """Raises AssertionError where a collection does not have exactly the partitions that it names."""
+        """Raises AssertionError if a collection does not have exactly the partitions that its
+        docstring says."""
         phases = {key: followed.state.phase for key, followed in self.followed.items()}
         fetching = {key for key, phase in phases.items() if phase is FollowerPhase.FETCHING}
         delayed = {key for key, phase in phases.items() if phase is FollowerPhase.DELAYED}
@@ -148,7 +149,7 @@ class Fetcher:
         self._delayed.pop(key, None)
         self._plan.add(key, _wanted(partition, state))
         self._unflushed.pop(key, None)
-        if _is_unflushed(partition):  # it led a moment ago
+        if _is_unflushed(partition):  # this broker led it until now
             state.awaits_flush = True
             self._unflushed[key] = None
         if not is_ready:
@@ -189,7 +190,8 @@ class Fetcher:
             self.maybe_fetch()
 
     def _enter(self, key: Key, followed: Followed, phase: FollowerPhase) -> None:
-        """Every change of a partition's phase: it leaves and enters the collections that name phases."""
+        """Change a partition's phase, and keep the collections by phase in step. Every change goes
+        through here."""
         assert self.followed.get(key) is followed, f"{followed.partition.name} is not followed"
         followed.state.enter(phase)
         if phase is FollowerPhase.FETCHING:
@@ -202,7 +204,7 @@ class Fetcher:
             self._delayed.pop(key, None)
 
     def _delay(self, key: Key, followed: Followed, ms: float) -> None:
-        if self.followed.get(key) is followed:  # else it was removed while its answer was processed
+        if self.followed.get(key) is followed:  # else this turn has removed it
             followed.state.delay(self.context.ports.clock.now_ms() + ms)
             self._enter(key, followed, FollowerPhase.DELAYED)
 
@@ -295,7 +297,7 @@ class Fetcher:
                 continue
             try:
                 self._process_partition(key, followed, data)
-            except Exception as error:  # a bug here: raise it; other partitions continue
+            except Exception as error:  # a bug: raise it, and let other partitions continue
                 self._fail(key, followed, repr(error))
                 self.context.ports.wakeups.call_soon(partial(self._process_partitions, parts))
                 raise
@@ -385,8 +387,9 @@ class Fetcher:
             data.log_start_offset == end > log.log_start_offset
             and log.last_written_epoch != partition.leader_epoch
         ):
-            # The leader's log starts where this one ends, so it has no epoch to compare these records with:
-            # they may be of a deposed leader. Replace them by an empty log that starts here (seed 634424).
+            # The leader's log starts where this one ends, so it has no epoch to compare these
+            # records with: they may come from a deposed leader. Replace them by an empty log that
+            # starts here (seed 634424).
             partition.start_over_at(end)
         if records:
             assert not isinstance(records, list)
@@ -478,7 +481,7 @@ class Fetcher:
             if followed.state.last_fetched_epoch >= 0:
                 self._enter(key, followed, FollowerPhase.FETCHING)
                 continue
-            with suppress(KafkaError):  # its log directory failed just now
+            with suppress(KafkaError):  # its log directory has failed
                 self.add(followed.partition)  # which may delay it again
             if self.followed.get(key) is followed:
                 self._fail(key, followed, "its log directory failed")

@@ -1,13 +1,13 @@
-"""All fetchers of one broker: which partition is followed by which.
+"""All fetchers of one broker, and the fetcher of each partition. Partitions of one leader are
+spread over ``num.replica.fetchers`` fetchers. A fetcher without partitions is closed. Behaviour:
+Kafka's AbstractFetcherManager.
 
-Partitions of one leader are spread over ``num.replica.fetchers`` fetchers; one that follows nothing any
-more is closed. Behaviour: Kafka's AbstractFetcherManager.
-
-A leader keeps a fetch that finds nothing new for half a second, and a partition added meanwhile would
-wait that long for its first one: a new topic, or a partition whose leader just died, would acknowledge
-nothing. So it begins on an *express* fetcher beside the busy one, which takes it over with its next
-answer. After a death the metadata come in many waves, more than there are express fetchers: until it is
-relieved, an express fetcher asks the leader for `EXPRESS_WAIT_MS` at a time, and takes the next wave then.
+A leader keeps a fetch that finds nothing new for half a second, and a partition added meanwhile
+would wait that long for its first one: a new topic, or a partition whose leader just died, would
+acknowledge nothing. So the partition begins on an *express* fetcher beside the busy regular one,
+which takes it over with its next answer. After a broker's death the metadata come in many waves,
+more than there are express fetchers. So each request of an express fetcher waits for
+`EXPRESS_WAIT_MS` at most, and then the fetcher takes the next wave.
 
 Source: Kafka's ``ReplicaFetcherManager``.
 """
@@ -20,9 +20,9 @@ from barnabas.broker.partitions.partition import Partition
 from barnabas.wire.errors import KafkaError
 
 EXPRESS_MAX = 4
-"""Per fetcher: waves of new partitions that begin at once."""
+"""Express fetchers per regular fetcher: the waves of new partitions that begin at once."""
 EXPRESS_WAIT_MS = 20
-"""The longest wait of a later wave."""
+"""The longest wait of an express fetcher's request."""
 
 
 class FetcherPool:
@@ -35,12 +35,12 @@ class FetcherPool:
         self._fetcher_by_key: dict[Key, Fetcher] = {}
         self._dirty: dict[Fetcher, None] = {}
         self.count = max(context.settings.fetchers, 1)
-        """Per leader; see `resize`."""
+        """Fetchers per leader; `resize` changes it."""
         self._resized: set[tuple[int, int]] = set()
 
     def resize(self, count: int) -> None:
-        """Spread partitions over `count` fetchers per leader: new ones at once, the others as soon as
-        the fetcher that has them has no request under way."""
+        """Spread partitions over `count` fetchers per leader: new partitions at once, the others as
+        soon as their fetcher has no request under way."""
         if count != self.count:
             self.count = count
             self._resized = set(self._fetchers)
@@ -56,12 +56,12 @@ class FetcherPool:
         try:
             fetcher.add(partition)
         except KafkaError:
-            return  # its directory failed just now
+            return  # its directory has failed
         self._fetcher_by_key[partition.topic_id, partition.index] = fetcher
         self._dirty[fetcher] = None
 
     def _choose(self, at: tuple[int, int]) -> Fetcher:
-        """Who takes a new partition: the regular fetcher, unless the leader has its request."""
+        """The fetcher of a new partition: the regular one, unless its request is under way."""
         leader, number = at
         main = self._fetchers.get(at)
         if main is None:
@@ -85,19 +85,21 @@ class FetcherPool:
         return fetcher
 
     def _express_wait_ms(self, main: Fetcher) -> int:
-        """Short where the regular fetcher's answer will relieve it; else it may fetch alone for long."""
+        """A short wait if the regular fetcher will take over; None if the express fetcher may fetch
+        alone for long."""
         wait_ms = self._context.settings.fetch_wait_ms_max
         return min(wait_ms, EXPRESS_WAIT_MS) if main.is_in_flight else wait_ms
 
     def _take_over(self, at: tuple[int, int]) -> None:
-        """The regular fetcher plans its next request: it fetches what began elsewhere, too."""
+        """The regular fetcher plans its next request: it takes over what its express fetchers
+        follow."""
         for express in self._express.get(at, ()):
             if express.followed:
                 for key in express.hand_over(self._fetchers[at]):
                     self._fetcher_by_key[key] = self._fetchers[at]
         if at in self._resized:
             self._spread(at)
-            # What an express fetcher has under way, or what is delayed, comes with a later answer.
+            # Partitions in an express fetcher's request, and delayed ones, are taken over later.
             if not any(self._misplaced(fetcher, at) for fetcher in self._all(at)):
                 self._resized.discard(at)
 
@@ -108,7 +110,8 @@ class FetcherPool:
         return [key for key in fetcher.followed if self._number(key) != at[1]]
 
     def _spread(self, at: tuple[int, int]) -> None:
-        """Its request was answered: what belongs elsewhere since `resize` goes there."""
+        """A fetcher's request is answered: hand over partitions that `resize` gave to other
+        fetchers."""
         leader, main = at[0], self._fetchers[at]
         for key in self._misplaced(main, at):
             target = self._choose((leader, self._number(key)))
@@ -126,19 +129,20 @@ class FetcherPool:
             self._dirty[fetcher] = None
 
     def on_flushed(self, partition: Partition) -> None:
-        """A sync of the partition is over: a fetch may have waited for it."""
+        """A sync of the partition ended: a fetch may have waited for it."""
         fetcher = self._fetcher_by_key.get((partition.topic_id, partition.index))
         if fetcher is not None:
             fetcher.on_flushed((partition.topic_id, partition.index))
 
     def on_start_moved(self, partition: Partition) -> None:
-        """Retention took the first records of the partition."""
+        """Retention deleted the partition's first records."""
         fetcher = self._fetcher_by_key.get((partition.topic_id, partition.index))
         if fetcher is not None:
             fetcher.on_start_moved((partition.topic_id, partition.index))
 
     def maybe_fetch(self) -> None:
-        """Send what the changes since the last call ask for; drop fetchers that follow nothing."""
+        """Send the requests that changes since the last call need, and drop fetchers without
+        partitions."""
         dirty, self._dirty = self._dirty, {}
         for fetcher in dirty:
             if fetcher.followed:
@@ -153,15 +157,15 @@ class FetcherPool:
             fetcher.close()
 
     def on_broker_changed(self, broker: int) -> None:
-        """A broker was registered, fenced or unfenced: what waited for it tries again."""
+        """A broker was registered, fenced or unfenced: retry at once what waited for it."""
         for at, main in list(self._fetchers.items()):
             if at[0] == broker:
                 for fetcher in (main, *self._express.get(at, ())):
                     fetcher.retry_now()
 
     def validate(self) -> None:
-        """Raises AssertionError where a partition is not with the fetcher that the pool names, or a fetcher
-        contradicts itself."""
+        """Raises AssertionError if a partition is not followed by the fetcher that the pool names,
+        or if a fetcher is inconsistent."""
         for at in self._fetchers:
             for fetcher in self._all(at):
                 fetcher.validate()

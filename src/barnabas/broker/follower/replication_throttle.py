@@ -1,9 +1,9 @@
-"""The throttle of this broker's replication: what it sends as leader, what it fetches as follower.
+"""Throttles this broker's replication: what it sends as leader, and what it fetches as follower.
 
 The rates are the broker's dynamic ``leader.replication.throttled.rate`` and
-``follower.replication.throttled.rate``; each topic's ``...replication.throttled.replicas`` names the
-replicas that they limit. Both may change at any time. A replica in the ISR is never held back: a throttle
-slows copies down, not acknowledgements.
+``follower.replication.throttled.rate``; each topic's ``...replication.throttled.replicas`` names
+the replicas that they limit. Both may change at any time. A replica in the ISR is never held back:
+a throttle slows down copies, not acknowledgements.
 
 Source: KIP-73; Kafka's ReplicationQuotaManager, ReplicaManager and ReplicaFetcherThread.
 """
@@ -23,11 +23,11 @@ FOLLOWER_RATE = "follower.replication.throttled.rate"
 LEADER_REPLICAS = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
 WAIT_MS_MAX = 1000.0
-"""The rate may be raised, or the throttle lifted, while replicas wait."""
+"""The longest wait before the rate is looked at again: it may be raised, or the throttle lifted."""
 
 
 class Side:
-    """One direction: a quota, and the replicas it is for."""
+    """The quota of one direction, and the replicas that it limits."""
 
     def __init__(self, rate_key: str, replicas_key: str) -> None:
         self.rate_key = rate_key
@@ -35,21 +35,21 @@ class Side:
         self.quota = Quota()
         self.topics: dict[str, Throttled | None] = {}
         self.copied_bytes = 0
-        """The copied bytes of throttled replicas, while there was a rate."""
+        """Bytes of throttled replicas, counted while there is a rate."""
 
 
 class ThrottleObserver(Protocol):
-    """An observer of the replicas that wait."""
+    """Learns of every replica that waits."""
 
     def on_held_back(self, partition: Partition, follower: int, /) -> None:
-        """This broker leads `partition`, and `follower` gets nothing of it now."""
+        """This broker leads `partition` and sends `follower` none of its records now."""
 
     def on_wait(self, partition: Partition, /) -> None:
-        """This broker follows `partition`, and fetches nothing of it while the quota is exceeded."""
+        """This broker follows `partition` and does not fetch it while the quota is exceeded."""
 
 
 class ReplicationThrottle:
-    """Both directions of one broker."""
+    """The throttle of one broker, in both directions."""
 
     def __init__(
         self,
@@ -68,19 +68,19 @@ class ReplicationThrottle:
         self._observers: list[ThrottleObserver] = []
 
     def observe(self, observer: ThrottleObserver) -> None:
-        """From now on `observer` learns of every replica that waits."""
+        """Tell `observer` of every replica that waits from now on."""
         self._observers.append(observer)
 
     # -- as leader -------------------------------------------------------------------------------
 
     @property
     def limits_leader(self) -> bool:
-        """Whether there is a rate for what this broker sends; else nothing of it is counted."""
+        """Whether this broker has a rate as leader; without one, nothing is counted."""
         return self._current(self.leader).quota.rate < UNLIMITED
 
     def holds_back(self, partition: Partition, follower: int, promised: int) -> bool:
-        """Whether `follower` gets nothing of `partition` now, where `promised` bytes of throttled
-        partitions are in the same answer."""
+        """Whether `follower` gets no records of `partition` now. The same answer already has
+        `promised` bytes of throttled partitions."""
         held = self._is_held_back(partition, follower, promised)
         if held:
             for observer in self._observers:
@@ -97,7 +97,7 @@ class ReplicationThrottle:
         return side.quota.is_exceeded(self._clock.now_ms(), promised)
 
     def counts_as_sent(self, partition: Partition) -> bool:
-        """Whether what followers get of `partition` uses the quota up."""
+        """Whether records of `partition` count towards the leader's quota."""
         return self._is_throttled(self._current(self.leader), partition)
 
     def sent(self, size: int) -> None:
@@ -115,12 +115,12 @@ class ReplicationThrottle:
             side.copied_bytes += size
 
     def wait_ms(self) -> float:
-        """How long throttled replicas fetch nothing before this is asked again; 0: they may."""
+        """How long throttled replicas wait before they ask again; 0 if they may fetch now."""
         wait_ms = self._current(self.follower).quota.wait_ms(self._clock.now_ms())
         return min(wait_ms, WAIT_MS_MAX)
 
     def waits(self, partition: Partition) -> bool:
-        """Whether `partition` is one that fetches nothing while the quota is exceeded."""
+        """Whether `partition` is throttled: it is not fetched while the quota is exceeded."""
         held = self._is_waiting(partition)
         if held:
             for observer in self._observers:

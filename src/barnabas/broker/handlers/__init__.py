@@ -1,7 +1,7 @@
 """The APIs that a broker's listeners serve, one module each. The role is Broker.
 
-ApiVersions is the connection's own. Administration is the active controller's: those APIs are handed
-on in an Envelope (KIP-590).
+The connection itself answers ApiVersions. The active controller answers administration: those
+requests are forwarded in an Envelope (KIP-590).
 
 Source: Kafka's ``KafkaApis``.
 """
@@ -137,14 +137,14 @@ TOKENS = cast(
         describe_delegation_token,
     ),
 )
-"""Delegation tokens; where ZooKeeper coordinates the cluster the first three are others."""
+"""Delegation tokens; if ZooKeeper coordinates the cluster, other modules serve the first three."""
 FORWARDED_KEYS = frozenset(module.API.key for module in FORWARDED + FORWARDED_TO_QUORUM)
-"""The APIs that the active controller answers, and judges."""
+"""The APIs that the active controller authorizes and answers."""
 
 
 def add_to(table: ApiTable, broker: HasConfig) -> ApiTable:
-    """Serve all of them, and what is forwarded, on one listener. InitProducerId 6 (KIP-939) is served where
-    two-phase commit is enabled."""
+    """Serve all APIs, those that are forwarded included, on one listener. InitProducerId 6
+    (KIP-939) is served if two-phase commit is enabled."""
     for module in MODULES + SHARES + TOKENS:
         table.add(module, broker)
     for module in FORWARDED + FORWARDED_TO_QUORUM:
@@ -158,8 +158,8 @@ _BY_KEY = {module.API.key: module for module in MODULES + SHARES}
 
 
 def serve_own(request: Message, broker: HasConfig) -> Message | Parked | None:
-    """Answer a request that this broker asks of itself, in the newest version, as on the listener of
-    brokers."""
+    """Answer a request that this broker sends to itself, in the newest version, as its inter-broker
+    listener would."""
     key = ApiKey(type(request).API_KEY)
     module = _BY_KEY.get(key)
     if module is None:

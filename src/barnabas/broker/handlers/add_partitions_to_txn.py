@@ -1,10 +1,10 @@
 """AddPartitionsToTxn.
 
-Behaviour: partitions join the transaction of a producer, or begin it; all of one transaction or none. Where
-one of them does not exist it gets UNKNOWN_TOPIC_OR_PARTITION and the others OPERATION_NOT_ATTEMPTED.
-
-While the markers of the transaction before are on their way, the answer waits for them, for
-``add.partitions.to.txn.retry.backoff.max.ms`` at most; CONCURRENT_TRANSACTIONS then.
+Behaviour: partitions join the transaction of a producer, or begin it; all partitions of one
+transaction join, or none. If one of them does not exist, it gets UNKNOWN_TOPIC_OR_PARTITION and the
+others OPERATION_NOT_ATTEMPTED. While the markers of the last transaction are being written, the
+answer waits for them, for ``add.partitions.to.txn.retry.backoff.max.ms`` at most; then it is
+CONCURRENT_TRANSACTIONS.
 
 Version notes: up to 3 clients send one transaction, before 2 a fenced producer gets INVALID_PRODUCER_EPOCH
 (KIP-588). From 4 on brokers send many, and may only ask whether the partitions are in (VerifyOnly, KIP-890).
@@ -49,7 +49,8 @@ MANY_SINCE = 4
 def error_response(
     request: AddPartitionsToTxnRequest, code: int, message: str
 ) -> AddPartitionsToTxnResponse:
-    """Both forms: what a version lacks is left out."""
+    """The error in both forms of the response; encoding leaves out the form that a version
+    lacks."""
     return AddPartitionsToTxnResponse(
         error_code=code,
         results_by_topic_v3_and_below=_results(request.v3_and_below_topics, {}, code),
@@ -174,7 +175,7 @@ def _unknown(
 def _results(
     topics: Sequence[AddPartitionsToTxnTopic], own: dict[TopicPartition, ErrorCode], code: int
 ) -> list[AddPartitionsToTxnTopicResult]:
-    """`code` for every partition that has none of its `own`."""
+    """The results of all partitions: their `own` code, else `code`."""
     return [
         AddPartitionsToTxnTopicResult(
             name=topic.name,

@@ -1,11 +1,11 @@
 """AlterReplicaLogDirs.
 
 Behaviour: begins to move replicas of this broker to the directories named, and answers at once;
-DescribeLogDirs shows how far the copies have come. A replica that is there already stays, and a move
-elsewhere is called off. For a replica that is not here yet the directory is remembered until it comes, and
-the answer is REPLICA_NOT_AVAILABLE, or UNKNOWN_TOPIC_OR_PARTITION where the cluster has no such partition
-yet. LOG_DIR_NOT_FOUND: ``log.dirs`` has no such directory;
-KAFKA_STORAGE_ERROR: it is offline, the replica is, or another directory is that may hold an older copy;
+DescribeLogDirs shows the progress of the copies. A replica that is there already stays, and a move
+elsewhere is cancelled. If this broker does not have the replica yet, the directory is remembered
+until it does; the answer is REPLICA_NOT_AVAILABLE, or UNKNOWN_TOPIC_OR_PARTITION if the cluster has
+no such partition yet. LOG_DIR_NOT_FOUND: ``log.dirs`` has no such directory; KAFKA_STORAGE_ERROR:
+it is offline, the replica is, or another directory is that may hold an older copy;
 INVALID_TOPIC_EXCEPTION: the copy's name would be too long (KIP-113, KAFKA-4893);
 INVALID_REPLICA_ASSIGNMENT: the directory is cordoned (KIP-1066).
 
@@ -83,7 +83,8 @@ def _move(broker: AlterLogDirsRole, name: TopicPartition, path: str) -> None:
 
 
 def _wanted(request: AlterReplicaLogDirsRequest) -> dict[TopicPartition, str]:
-    """The wanted directory of each replica; where one is named twice the last directory counts."""
+    """The wanted directory of each replica. If a replica is named twice, the last directory
+    counts."""
     return {
         TopicPartition(topic.name, index): directory.path
         for directory in request.dirs

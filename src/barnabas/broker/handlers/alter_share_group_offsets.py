@@ -1,8 +1,8 @@
 """AlterShareGroupOffsets.
 
-Behaviour: a share group without members begins elsewhere: the share coordinator gets a new state for each
-partition, with the offset that the request says. The answer comes when all is kept. UNSUPPORTED_VERSION
-where ``share.version`` is 0.
+Behaviour: sets the start offsets of a share group without members: the share coordinator begins a
+new state for each partition at the requested offset. The answer follows when all states are
+written. UNSUPPORTED_VERSION if ``share.version`` is 0.
 
 Version notes: there is one version.
 """

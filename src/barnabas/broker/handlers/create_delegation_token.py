@@ -1,7 +1,8 @@
-"""CreateDelegationToken on a broker's listener: what the broker refuses itself, the rest is forwarded.
+"""CreateDelegationToken on a broker's listener: the broker refuses some requests itself and
+forwards the rest.
 
-Behaviour: only this broker knows how its client has authenticated, so that it is the one to refuse those who
-have not, or who did by a token. Renewers are users.
+Behaviour: only this broker knows how its client has authenticated. So it refuses clients that have
+not authenticated, or have done so by a token. Renewers are users.
 
 Version notes: as on a controller's listener.
 """

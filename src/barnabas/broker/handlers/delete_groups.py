@@ -65,8 +65,8 @@ def _delete_with_states(
     group_ids: list[str],
     add: Callable[[Sequence[DeletableGroupResult]], None],
 ) -> None:
-    """Delete groups of one partition; of share groups the share coordinators' states first. A state that is
-    not deleted keeps its group."""
+    """Delete groups of one partition. Share coordinators delete a share group's states first; the
+    group stays if a state could not be deleted."""
     shard = role.groups.shards.get(partition)
     shares = [] if shard is None else [g for g in group_ids if shard.machine.table.share(g)]
     if not shares:

@@ -1,7 +1,7 @@
 """DeleteShareGroupOffsets.
 
-Behaviour: a share group without members forgets topics: the share coordinator deletes the states of all
-their partitions. Each topic has its own error. UNSUPPORTED_VERSION where ``share.version`` is 0.
+Behaviour: a share group without members forgets topics: the share coordinator deletes the states of
+all their partitions. Each topic has its own error. UNSUPPORTED_VERSION if ``share.version`` is 0.
 
 Version notes: there is one version.
 """

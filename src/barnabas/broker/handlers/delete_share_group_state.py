@@ -1,6 +1,6 @@
 """DeleteShareGroupState.
 
-Behaviour: the group's coordinator has the states of share partitions deleted.
+Behaviour: deletes states of share partitions, for their group's coordinator.
 
 Version notes: there is one version.
 """

@@ -1,8 +1,9 @@
 """DescribeCluster on a broker's listener.
 
-Behaviour: the brokers alive on the listener asked; fenced ones, too, where the client wants them. Asked
-for controllers, it refuses: their listeners tell. By tagged fields of ours it is asked for what clients
-pushed to this broker (KIP-714), and for what the broker counts (:mod:`barnabas.broker.metrics`).
+Behaviour: returns the live brokers on the client's listener, and fenced ones if the client wants
+them. A request for controllers is refused: their own listeners answer it. Tagged fields of ours ask
+for the metrics that clients pushed to this broker (KIP-714), and for the broker's own counts
+(:mod:`barnabas.broker.metrics`).
 
 Version notes: 1 adds the endpoint type, 2 fenced brokers.
 """

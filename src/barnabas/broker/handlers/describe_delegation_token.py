@@ -1,9 +1,9 @@
 """DescribeDelegationToken (KIP-48, KIP-373).
 
-Behaviour: the tokens of the owners asked, or of all, as this broker's metadata have them, each with its HMAC.
-A client sees those that it owns, has requested or may renew, and others by permission (the authorizer leaves
-the rest out).
-Refused where the peer is not authenticated, or by a token itself.
+Behaviour: returns the tokens of the named owners, or of all, from this broker's metadata, each with
+its HMAC. A client sees the tokens that it owns, has requested or may renew, and others by
+permission (the authorizer leaves the rest out). The request is refused if the client has not
+authenticated, or has done so by a token.
 
 Version notes: 2 is flexible, 3 says who has requested a token.
 """

@@ -1,10 +1,10 @@
 """DescribeGroups.
 
-Behaviour: state, protocol and members of classic groups. Metadata and protocol are given of stable
-groups only.
+Behaviour: state, protocol and members of classic groups. Only stable groups have metadata and a
+protocol.
 
-Version notes: 3 can tell what the caller may do with the group (KIP-430); before 6 a group no client
-knows is a dead one without an error, from 6 on it is GROUP_ID_NOT_FOUND with a message (KIP-1043).
+Version notes: 3 can tell which operations the caller may do (KIP-430). Before 6 an unknown group is
+a dead one without an error; from 6 on it is GROUP_ID_NOT_FOUND with a message (KIP-1043).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """DescribeLogDirs.
 
-Behaviour: this broker's log directories with the size of each replica in them; a directory that failed,
-or whose volume does not tell its space, with KAFKA_STORAGE_ERROR. The lag of a replica is what it lacks of
-the high watermark; that of a future one, on its way to this directory, what it lacks of the current one's
-end (-1 where that is gone).
+Behaviour: returns this broker's log directories with the size of each replica in them. A directory
+that failed, or whose volume does not tell its space, has KAFKA_STORAGE_ERROR. The lag of a replica
+is its distance from the high watermark. The lag of a future replica, which is being moved to this
+directory, is its distance from the current replica's end (-1 if that is gone).
 
 Version notes: 3 has an error of its own, 4 the volume's space, 5 whether the directory is cordoned.
 """
@@ -68,7 +68,7 @@ def _describe(
         return failed
     try:
         total, usable = broker.ports.disk.free_bytes(directory.path)
-    except OSError:  # no request wrote or read there since it failed
+    except OSError:  # it failed, and no request has written or read there since
         return failed
 
     def described(name: TopicPartition, log: PartitionLog) -> DescribeLogDirsPartition:

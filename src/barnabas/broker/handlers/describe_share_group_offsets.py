@@ -1,8 +1,8 @@
 """DescribeShareGroupOffsets.
 
-Behaviour: where share groups are in their partitions, as the share coordinators have it: of the partitions
-that are asked for, or of all that have a state. Each group and each partition has its own error.
-UNSUPPORTED_VERSION where ``share.version`` is 0.
+Behaviour: returns the start offsets of share groups from their share coordinators, for the named
+partitions or for all that have a state. Each group and each partition has its own error.
+UNSUPPORTED_VERSION if ``share.version`` is 0.
 
 Version notes: 1 has the lag, the number of records behind the start whose delivery is not complete
 (KIP-1226); it is -1 where it is not known.
@@ -87,7 +87,7 @@ def _refused(group_id: str, code: int, message: str) -> DescribeShareGroupOffset
 
 
 class _Description:
-    """The description of one group on its way."""
+    """The description of one group, until all its parts have arrived."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
 """DescribeTopicPartitions.
 
-Behaviour: topics in the order of their names, partition by partition, with ELR and last known ELR; at
-most as many partitions as client and broker allow, then a cursor to continue from (KIP-966), which names a
-topic of those that are asked for. A partition without a leader is no error.
+Behaviour: topics in the order of their names, partition by partition, with ELR and last known ELR;
+at most as many partitions as client and broker allow, then a cursor to continue from (KIP-966). The
+cursor names one of the requested topics. A partition without a leader is no error.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def handle(
 def _page(
     topics: list[DescribeTopicPartitionsResponseTopic], name: str, index: int
 ) -> DescribeTopicPartitionsResponse:
-    """`topics`, and where the next page begins."""
+    """One page of `topics`, and the cursor of the next page."""
     return DescribeTopicPartitionsResponse(
         topics=topics, next_cursor=Cursor(topic_name=name, partition_index=index)
     )

@@ -1,7 +1,8 @@
 """DescribeTransactions.
 
-Behaviour: state, producer, time-out and partitions of transactional ids that this broker coordinates; each
-with its own error (NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, TRANSACTIONAL_ID_NOT_FOUND). KIP-664.
+Behaviour: returns state, producer, time-out and partitions of transactional ids that this broker
+coordinates, each with its own error (NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS,
+TRANSACTIONAL_ID_NOT_FOUND). KIP-664.
 """
 
 from __future__ import annotations

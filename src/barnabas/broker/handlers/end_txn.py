@@ -1,12 +1,12 @@
 """EndTxn.
 
-Behaviour: the coordinator decides commit or abort of a producer's transaction, and answers when the decision
-is committed to ``__transaction_state``. The markers follow; until they are written the producer receives
-CONCURRENT_TRANSACTIONS where it begins the next transaction.
+Behaviour: the coordinator decides commit or abort of a producer's transaction, and answers when the
+decision is committed to ``__transaction_state``. The markers follow. If the producer begins its
+next transaction before they are written, it gets CONCURRENT_TRANSACTIONS.
 
-Version notes: before 2 a fenced producer gets INVALID_PRODUCER_EPOCH (KIP-588). A client that speaks 5 is
-one of ``transaction.version`` 2: the answer has the producer's next epoch, and its next id where there was no
-epoch left (KIP-890).
+Version notes: before 2 a fenced producer gets INVALID_PRODUCER_EPOCH (KIP-588). From 5 on the
+client uses ``transaction.version`` 2: the answer has the producer's next epoch, and its next id if
+no epoch was left (KIP-890).
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """FindCoordinator.
 
 Behaviour: a group's coordinator leads the partition of ``__consumer_offsets`` that the group's name
-hashes to, also that of the group without a name, in which old consumers commit that were given none. A
-transactional id's coordinator leads that of ``__transaction_state``, and that of a share partition (group,
-topic id, partition) that of ``__share_group_state``. Where the topic does not exist yet it is created, and
-the client is answered COORDINATOR_NOT_AVAILABLE and asks again. Where the coordinator was lost a
-moment ago, the answer waits for its successor (`metadata_hold`).
+hashes to. That also holds for the empty name, under which old consumers without a group commit. The
+coordinator of a transactional id leads a partition of ``__transaction_state`` in the same way, and
+that of a share partition (group, topic id, partition) one of ``__share_group_state``. If the topic
+does not exist yet, it is created, and the client gets COORDINATOR_NOT_AVAILABLE and asks again. If
+the coordinator was lost a moment ago, the answer waits for its successor (`metadata_hold`).
 
 Version notes: before 4 one key and one answer at the top, whose message is ``NONE`` on success; from 4 on
 many keys; from 6 on share partitions.
@@ -71,7 +71,7 @@ def handle(
 def _asked(
     request: FindCoordinatorRequest, ctx: RequestContext, broker: FindCoordinatorRole
 ) -> Iterator[Led]:
-    """The partitions whose leaders are asked for."""
+    """The partitions whose leaders the request asks for."""
     name = TOPICS.get(request.key_type, "")
     topic = broker.image.topics_by_name.get(name)
     if topic is not None:
@@ -112,7 +112,7 @@ def _find(broker: FindCoordinatorRole, ctx: RequestContext, key_type: int, key: 
             return _refused(key, ErrorCode.INVALID_REQUEST, why)
     topic = broker.image.topics_by_name.get(name)
     if topic is not None and name in broker.image.incomplete_topics:
-        return _not_available(key)  # which partition is a key's depends on how many there are
+        return _not_available(key)  # a key's partition depends on the number of partitions
     if topic is None:
         broker.auto_topics.create_own([name])
         return _not_available(key)
@@ -127,7 +127,7 @@ def _find(broker: FindCoordinatorRole, ctx: RequestContext, key_type: int, key: 
 
 
 def _share_key_fault(key: str, version: int) -> str:
-    """The fault of a share partition's key; empty where it has none."""
+    """The error message for a share partition's key; empty if the key is valid."""
     from barnabas.share.key import key_from_text
 
     if version < SHARE_SINCE:

@@ -1,7 +1,7 @@
 """Heartbeat.
 
 Behaviour: keeps the session of a member of a classic group; REBALANCE_IN_PROGRESS asks it to
-rejoin. While the coordinator loads, the answer is no error: the member need not do anything.
+rejoin. While the coordinator loads, the answer has no error: the member need not do anything.
 
 Version notes: 3 brings static members (KIP-345).
 """

@@ -1,6 +1,6 @@
 """InitializeShareGroupState.
 
-Behaviour: the group's coordinator has share coordinators begin the states of share partitions.
+Behaviour: begins states of share partitions, for their group's coordinator.
 
 Version notes: there is one version.
 """

@@ -1,7 +1,7 @@
 """JoinGroup.
 
-Behaviour: the caller becomes, or stays, a member of a classic group and waits until the rebalance
-it causes or finds is over; the leader receives all members. A session time-out outside of
+Behaviour: the caller becomes, or stays, a member of a classic group. It waits for the end of the
+rebalance that it causes or finds; the leader gets all members. A session time-out outside of
 ``group.min.session.timeout.ms`` to ``group.max.session.timeout.ms`` is refused.
 
 Version notes: 0 has no rebalance time-out, its session time-out serves for both (KIP-62); from 4 on a
@@ -43,14 +43,14 @@ API = Api(ApiKey.JOIN_GROUP, JoinGroupRequest, error_response, "group", "read")
 
 
 def upgrade(request: JoinGroupRequest, version: int) -> JoinGroupRequest:
-    """In version 0 one time-out is for both."""
+    """Version 0 has one time-out for both purposes."""
     if version == 0:
         request.rebalance_timeout_ms = request.session_timeout_ms
     return request
 
 
 def downgrade(response: Message) -> Message:
-    """Before version 7 no protocol is the empty string."""
+    """Before version 7 a missing protocol is the empty string."""
     assert isinstance(response, JoinGroupResponse)
     if response.protocol_name is None:
         response.protocol_name = ""

@@ -1,8 +1,8 @@
 """Handlers of APIs that many nodes never serve: their modules are loaded with the first request.
 
-`late` is put in place of a handler's module in a listener's table. The declaration that the table needs
-at once is made from the protocol's own table and from what is said here; a test compares it with the
-module's.
+`late` is put in place of a handler's module in a listener's table. The listener's table needs the
+declaration at once: it is made from the protocol's table and from the arguments of `late`. A test
+compares it with the module's own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ HERE = "barnabas.broker.handlers"
 
 
 class LateApi(Api):
-    """A declaration whose class of request is loaded when it is asked for."""
+    """A declaration whose request class is loaded with its first use."""
 
     __slots__ = ()
 
@@ -43,17 +43,18 @@ class LateModule:
         return f"LateModule({self._name})"
 
     def load(self) -> HandlerModule:
-        """The module."""
+        """Import the module, once."""
         return cast("HandlerModule", import_module(f"{HERE}.{self._name}"))
 
     def _error_response(self, request: Any, code: int, message: str) -> Message | None:
         return self.load().API.error_response(request, code, message)
 
     def handle(self, request: Any, ctx: RequestContext, role: Any) -> Message | Parked | None:
-        """Answer, or park, as the module does."""
+        """Answer or park the request by the module's handler."""
         return self.load().handle(request, ctx, role)
 
 
 def late(name: str, resource: str, operation: str, *, waits: bool = False) -> HandlerModule:
-    """The handler of the module `name`, whose API has that name, with its permission."""
+    """The handler module of the API `name`, which is loaded late, with the permission that the API
+    needs."""
     return cast("HandlerModule", LateModule(name, resource, operation, waits))

@@ -1,7 +1,7 @@
 """LeaveGroup.
 
-Behaviour: members leave a classic group at once, instead of by their session's end; the rest
-rebalances. Each member that is named gets its own answer.
+Behaviour: members leave a classic group at once, before their sessions end, and the others
+rebalance. Each named member gets its own answer.
 
 Version notes: before 3 one member leaves, by its id, and the answer is one error code; from 3 on
 several may, static ones by instance id alone (KIP-345); 5 brings a reason, which is for logs only
@@ -36,7 +36,7 @@ def upgrade(request: LeaveGroupRequest, version: int) -> LeaveGroupRequest:
 
 
 def downgrade(response: Message, version: int) -> Message:
-    """Before version 3 the first member's error is the answer's."""
+    """Before version 3 the response has the first member's error."""
     assert isinstance(response, LeaveGroupResponse)
     if version < MEMBERS_VERSION:
         errors = (member.error_code for member in response.members)

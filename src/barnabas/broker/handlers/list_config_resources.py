@@ -1,6 +1,7 @@
 """ListConfigResources on a broker's listener (KIP-1142).
 
-Behaviour: names of resources of the types asked that have, or may have, a dynamic configuration.
+Behaviour: returns names of resources of the requested types that have, or may have, a dynamic
+configuration.
 
 Version notes: before 1 only client metrics could be asked for.
 """

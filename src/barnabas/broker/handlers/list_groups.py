@@ -1,8 +1,8 @@
 """ListGroups.
 
-Behaviour: the groups that this broker coordinates; a client that wants all asks every broker. Where
-one of this broker's coordinators is loaded or has loaded records that are not committed yet, the answer is
-COORDINATOR_LOAD_IN_PROGRESS.
+Behaviour: returns the groups that this broker coordinates; a client that wants all groups asks
+every broker. While one of this broker's coordinators is loading, or has loaded records that are not
+committed yet, the answer is COORDINATOR_LOAD_IN_PROGRESS.
 
 Version notes: 4 filters by state (KIP-518), 5 by type (KIP-848); both ignore case.
 """

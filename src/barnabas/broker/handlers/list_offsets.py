@@ -46,7 +46,7 @@ SPECIAL_SINCE = {
     EARLIEST_PENDING_UPLOAD: 11,
 }  # fmt: skip
 NEVER = 1 << 15
-"""No version knows any other negative timestamp."""
+"""The version that serves any other negative timestamp: none does."""
 CONSUMER = -1
 READ_COMMITTED = 1
 
@@ -58,7 +58,7 @@ class Found(NamedTuple):
 
 
 class WantedOffset(NamedTuple):
-    """A search by timestamp, and what its answer rests on."""
+    """A search by timestamp, and the state that its answer depends on."""
 
     timestamp: int | None
     """None: the largest one."""
@@ -67,7 +67,7 @@ class WantedOffset(NamedTuple):
     isolation: int
 
     def found(self, stamped: Stamped | None) -> Found:
-        """The answer by the marks that hold now. Raises KafkaError."""
+        """The answer to the search, by the present watermarks. Raises KafkaError."""
         log = self.partition.online_log()
         end = _visible_end(log, self.isolation) if self.consumer else log.log_end_offset
         if stamped is not None and stamped.offset < end:
@@ -127,7 +127,7 @@ def _fill_in(
     wanted: WantedOffset,
     result: Stamped | KafkaError | None,
 ) -> None:
-    """Fill in what a search found."""
+    """Put the result of a search into the answer."""
     try:
         if isinstance(result, KafkaError):
             raise result
@@ -156,7 +156,7 @@ def _find(
     topic: str,
     asked: ListOffsetsPartition,
 ) -> Found | WantedOffset:
-    """The answer from memory; else the search to make on disk. Raises KafkaError."""
+    """The answer from memory, or the search of the disk that has to be made. Raises KafkaError."""
     timestamp = asked.timestamp
     if timestamp < 0 and version < SPECIAL_SINCE.get(timestamp, NEVER):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "the timestamp is of a later version")
@@ -185,7 +185,8 @@ def _visible_end(log: PartitionLog, isolation: int) -> int:
 
 
 def _lags(partition: Partition, log: PartitionLog) -> bool:
-    """Until the high watermark has reached this leader's epoch, what lies behind it is unknown."""
+    """Whether the high watermark has not reached this leader's epoch yet: until then the true one
+    is unknown."""
     leader = partition.leader
     return leader is not None and leader.epoch_start_offset > log.high_watermark
 

@@ -1,9 +1,10 @@
 """ListTransactions.
 
-Behaviour: the transactional ids that this broker coordinates, those that pass all filters: states (names that
-no state has are reported apart), producer ids, how long the transaction is open, and a pattern that the whole
-transactional id matches. COORDINATOR_LOAD_IN_PROGRESS until all that the coordinators of this broker have
-loaded is committed. KIP-664.
+Behaviour: returns the transactional ids that this broker coordinates and that pass all filters:
+states (unknown names are reported in a list of their own), producer ids, the time since the
+transaction began, and a pattern that the whole transactional id matches. The answer is
+COORDINATOR_LOAD_IN_PROGRESS until all records that this broker's coordinators have loaded are
+committed. KIP-664.
 
 Version notes: 1 filters by duration (KIP-994), 2 by pattern (KIP-1152).
 """

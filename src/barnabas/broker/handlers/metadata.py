@@ -1,9 +1,9 @@
 """Metadata.
 
-Behaviour: topics with partitions, leaders and replicas as the committed metadata have them, and the
-brokers that are alive on the listener asked. A topic that does not exist is created where client and
-broker allow it; the client receives UNKNOWN_TOPIC_OR_PARTITION and asks again. Where the leader of a
-topic that is asked for was lost a moment ago, the answer waits for its successor (`metadata_hold`).
+Behaviour: returns topics with partitions, leaders and replicas from the committed metadata, and the
+live brokers on the client's listener. A topic that does not exist is created if client and broker
+allow it; the client gets UNKNOWN_TOPIC_OR_PARTITION and asks again. If the leader of a requested
+topic was lost a moment ago, the answer waits for its successor (`metadata_hold`).
 
 Version notes: in 0 no topics means all of them, from 1 on null does; 12 asks by topic id, 8 to 10 may
 ask what the cluster allows, 13 has an error of its own.
@@ -78,7 +78,8 @@ def handle(
 
 
 def _check_names(request: MetadataRequest) -> None:
-    """Raises KafkaError: the fields were there two versions before they had a meaning."""
+    """Raises KafkaError if a topic has an id or no name: these versions have the fields, but they
+    mean nothing yet."""
     for asked in request.topics or ():
         if asked.name is None or asked.topic_id != ZERO_UUID:
             raise KafkaError(
@@ -89,7 +90,7 @@ def _check_names(request: MetadataRequest) -> None:
 def _known_topics(
     request: MetadataRequest, ctx: RequestContext, image: MetadataImage
 ) -> Iterator[Topic]:
-    """The topics asked for, of those that exist."""
+    """The requested topics that exist."""
     if request.topics is None or (ctx.api_version == 0 and not request.topics):
         yield from image.topics_by_id.values()
         return
@@ -105,8 +106,8 @@ def _known_topics(
 def _describe(
     request: MetadataRequest, ctx: RequestContext, broker: MetadataRole, parked: Working | None
 ) -> Iterator[MetadataResponse | StepResult | None]:
-    """Describe some partitions with each step; a partition takes some 5 µs. Each topic is as it is in its
-    turn. There is no answer where the connection of `parked` has ended."""
+    """Describe some partitions with each step; a partition takes some 5 µs. Each topic is described
+    as it is in its turn. There is no answer if the connection of `parked` has ended."""
     description = _Description(request, ctx, broker)
     for _ in description.steps():
         if parked is not None and parked.done:
@@ -117,7 +118,7 @@ def _describe(
 
 
 class _Description:
-    """The topics of one answer, as far as they are described."""
+    """The described topics of one answer."""
 
     def __init__(self, request: MetadataRequest, ctx: RequestContext, broker: MetadataRole) -> None:
         self._request = request
@@ -129,20 +130,20 @@ class _Description:
         self._topics: list[MetadataResponseTopic] = []
 
     def steps(self) -> Iterator[None]:
-        """Find out about the topics, some partitions with each step."""
+        """Describe the topics, some partitions with each step."""
         request, image = self._request, self._broker.image
         if request.topics is None or (self._ctx.api_version == 0 and not request.topics):
             for name in sorted(image.topics_by_name):
                 known = image.topics_by_name.get(name)
                 if (
                     known is not None and name not in image.incomplete_topics
-                ):  # nor deleted meanwhile
+                ):  # it was not deleted meanwhile
                     yield from self._topic(known)
         else:
             yield from self._asked_topics()
 
     def response(self) -> MetadataResponse:
-        """When all steps are taken."""
+        """The response, after the last step."""
         broker, view = self._broker, self._view
         asked = self._request.include_cluster_authorized_operations
         return MetadataResponse(

@@ -79,7 +79,7 @@ def handle(
 def merged(
     first: Sequence[OffsetCommitResponseTopic], second: Sequence[OffsetCommitResponseTopic]
 ) -> list[OffsetCommitResponseTopic]:
-    """Both lists, each topic once."""
+    """Join both lists, so that each topic occurs once."""
     topics: dict[tuple[str, Uuid], list[OffsetCommitResponsePartition]] = {}
     for topic in (*first, *second):
         topics.setdefault((topic.name, topic.topic_id), []).extend(topic.partitions)
@@ -96,7 +96,7 @@ def _sort_out(
     accepted: list[OffsetCommitRequestTopic],
     refused_topics: list[OffsetCommitResponseTopic],
 ) -> None:
-    """Find the topic by name or id, and tell its partitions from those it does not have."""
+    """Find the topic by name or id, and separate partitions that exist from those that do not."""
     known = (
         image.topics_by_id.get(topic.topic_id) if by_id else image.topics_by_name.get(topic.name)
     )

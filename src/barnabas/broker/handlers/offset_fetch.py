@@ -1,10 +1,11 @@
 """OffsetFetch.
 
-Behaviour: committed offsets of one or several groups, of the partitions asked for or of all
-(`topics` null). A partition without one, or with one of an earlier topic of its name, and a group no client
-knows, answer -1. `require_stable` (KIP-447) waits for what is being written and marks partitions of open
-transactions UNSTABLE_OFFSET_COMMIT. A new coordinator answers once all that it loaded is committed, and
-COORDINATOR_LOAD_IN_PROGRESS where that takes longer than ``offsets.commit.timeout.ms``.
+Behaviour: returns committed offsets of one or several groups, of the requested partitions or of all
+(`topics` null). The offset is -1 if a partition has none, or only one of an earlier topic with its
+name, or if the group is unknown. `require_stable` (KIP-447) waits for offsets that are being
+written, and marks partitions of open transactions UNSTABLE_OFFSET_COMMIT. A new coordinator answers
+when all records that it loaded are committed, or COORDINATOR_LOAD_IN_PROGRESS if that takes longer
+than ``offsets.commit.timeout.ms``.
 
 Version notes: before 8 one group is asked for, and the answer's error is at the top (at each
 partition in version 1); from 2 on `topics` may be null; from 8 on groups are a list (KIP-709); 9
@@ -44,7 +45,7 @@ TOPIC_ID_VERSION = 10
 
 
 def error_response(request: OffsetFetchRequest, code: int, message: str) -> OffsetFetchResponse:
-    """Fits every version: what one does not have is dropped on the way out."""
+    """The error for every version: encoding leaves out fields that a version lacks."""
     groups = [
         OffsetFetchResponseGroup(group_id=group.group_id, error_code=code)
         for group in request.groups
@@ -83,7 +84,7 @@ def upgrade(request: OffsetFetchRequest, version: int) -> list[OffsetFetchReques
 
 
 def downgrade(response: OffsetFetchResponse, version: int) -> OffsetFetchResponse:
-    """Before version 8 the one group's answer is the answer."""
+    """Before version 8 the response has the one group's answer at the top."""
     if version >= GROUPS_VERSION:
         return response
     group = response.groups[0]
@@ -117,7 +118,7 @@ def handle(
 
 
 class _Gathering:
-    """The answers of several groups, which may come at different times."""
+    """Gathers the answers of several groups, which may arrive at different times."""
 
     def __init__(self, count: int, version: int) -> None:
         self._answers: list[OffsetFetchResponseGroup | None] = [None] * count
@@ -126,7 +127,7 @@ class _Gathering:
         self._parked: Parked | None = None
 
     def place(self, index: int) -> Callable[[OffsetFetchResponseGroup], None]:
-        """The place of the answer about the group at `index`."""
+        """A function that takes the answer of the group at `index`."""
 
         def put(answer: OffsetFetchResponseGroup) -> None:
             self._answers[index] = answer
@@ -137,7 +138,7 @@ class _Gathering:
         return put
 
     def answer(self) -> OffsetFetchResponse | Parked:
-        """The response, or where it will be."""
+        """The response, or the `Parked` that gets it later."""
         if not self._missing:
             return self._response()
         self._parked = Parked()
@@ -198,7 +199,8 @@ def _ask(
 
 
 def _while_writing(error: KafkaError) -> KafkaError:
-    """Clients look the coordinator up again for this one; they would not for COORDINATOR_NOT_AVAILABLE."""
+    """NOT_COORDINATOR in place of errors for which clients would not look up the coordinator
+    again."""
     if error.code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
         return KafkaError(ErrorCode.NOT_COORDINATOR, error.message)
     return error
@@ -229,7 +231,7 @@ def _topic_error(topic: OffsetFetchRequestTopics, code: ErrorCode) -> OffsetFetc
 def _resolve(
     image: MetadataImage, group: OffsetFetchRequestGroup
 ) -> list[OffsetFetchResponseTopics]:
-    """Give the topics asked for by id their names; the answer for those that are unknown."""
+    """Give topics that are requested by id their names, and return the answers for unknown ids."""
     unknown, known = [], []
     for topic in group.topics or ():
         found = image.topics_by_id.get(topic.topic_id)
@@ -244,15 +246,15 @@ def _resolve(
 
 
 def _identify(image: MetadataImage, group: OffsetFetchRequestGroup) -> None:
-    """Resolve topics asked for by name: those that have it now are meant."""
+    """Give topics that are requested by name the ids that these names have now."""
     for topic in group.topics or ():
         known = image.topics_by_name.get(topic.name)
         topic.topic_id = ZERO_UUID if known is None else known.id
 
 
 def _name_ids(image: MetadataImage, answer: OffsetFetchResponseGroup, by_id: bool) -> None:
-    """Give all topics of a group their ids, and leave out former ones of a name. By id those that are no
-    more cannot be named."""
+    """Give all topics of a group their ids. Leave out earlier topics of a name, and by id also
+    topics that no longer exist."""
     kept = []
     for topic in answer.topics:
         known = image.topics_by_name.get(topic.name)

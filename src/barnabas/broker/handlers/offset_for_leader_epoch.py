@@ -1,7 +1,8 @@
 """OffsetForLeaderEpoch.
 
-Behaviour: for each partition the largest epoch not above the one asked, and the offset behind its last
-record, from the leader's log; (-1, -1) where nothing is known (KIP-101, KIP-279, KIP-320).
+Behaviour: returns for each partition the largest epoch that is not above the requested one, and the
+offset after its last record, from the leader's log; (-1, -1) if the log knows none (KIP-101,
+KIP-279, KIP-320).
 
 Version notes: 2 fences by the current leader epoch, 3 names the replica that asks.
 """

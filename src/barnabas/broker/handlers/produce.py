@@ -1,13 +1,14 @@
 """Produce.
 
-Behaviour: one batch per partition is appended by its leader; acks=1 answers at once (where
-``flush.messages`` asks for a sync, behind that), acks=-1 when the high watermark has passed it, acks=0
-never. Errors are per partition; the others go through. Internal topics are closed to clients.
-Before the first batch of a transaction in a partition its coordinator is asked whether the partition belongs
-to it, and the requests behind this one on its connection wait (`barnabas.broker.transaction.first_writes`).
-NOT_ENOUGH_REPLICAS where the ISR is below min.insync.replicas before the append,
-NOT_ENOUGH_REPLICAS_AFTER_APPEND where it fell below afterwards. A request for more than a hundred
-partitions is followed a part per turn of the loop, and the requests behind it on its connection wait.
+Behaviour: one batch per partition is appended by its leader; acks=1 answers at once (after a sync,
+if ``flush.messages`` demands one), acks=-1 when the high watermark has passed the batch, acks=0
+never. An error affects only its partition. Clients cannot write to internal topics. Before the
+first batch of a transaction in a partition, the transaction's coordinator is asked whether the
+partition belongs to it; later requests on the connection wait
+(`barnabas.broker.transaction.first_writes`). NOT_ENOUGH_REPLICAS means that the ISR is below
+min.insync.replicas before the append, NOT_ENOUGH_REPLICAS_AFTER_APPEND that it fell below
+afterwards. A request for more than a hundred partitions takes several turns of the loop, and later
+requests on its connection wait.
 
 Version notes: 7 knows zstd (KIP-110), 8 names bad records, 10 the new leader (KIP-951), 11
 TRANSACTION_ABORTABLE; from 12 on a batch adds its partition to the transaction (KIP-890), 13 has topics by
@@ -51,7 +52,7 @@ ATTRIBUTES_AT = 22
 CODEC = 7
 ZSTD_SINCE = 7
 ADMIN_CLIENT_ID = "__admin_client"
-"""May write to internal topics (AdminUtils.ADMIN_CLIENT_ID)."""
+"""The client id that may write to internal topics (AdminUtils.ADMIN_CLIENT_ID)."""
 
 
 def error_response(request: ProduceRequest, code: int, message: str) -> ProduceResponse | None:
@@ -103,9 +104,10 @@ def _begin(
     proofs: Proofs | None,
     parked: Working | None = None,
 ) -> ProduceResponse | Parked | None:
-    """Append at once what is little. A thousand appends take 30 ms: others are served in between, but for
-    this connection's next requests, whose batches would overtake these. `proofs` is None where the request
-    is of no transaction; with `parked` it has waited for them."""
+    """Append a small request at once. A thousand appends take 30 ms, so a large one takes several
+    turns. Other connections are served in between; later requests of this connection wait, or their
+    batches would overtake these. `proofs` is None if the request has no transaction; `parked` is
+    set if the request has waited for proofs."""
     most = broker.ports.bounds.handlers.appended_inline_max
     if parked is None and sum([len(topic.partition_data) for topic in request.topic_data]) > most:
         parked = Working()
@@ -122,15 +124,15 @@ def _append_all(
     proofs: Proofs | None,
     parked: Working | None,
 ) -> Iterator[ProduceResponse | Parked | StepResult | None]:
-    """Append to some partitions of a topic with each step; at the end the answer, or what waits for it.
-    Raises KafkaError where there can be none."""
+    """Append to some partitions of a topic with each step. Returns the answer, or the `Parked` that
+    gets it later. Raises KafkaError if there can be no answer."""
     acks, version = request.acks, ctx.api_version
     per_step = broker.ports.bounds.handlers.appended_per_slice
     responses: list[TopicProduceResponse] = []
     response = ProduceResponse(responses=responses)
     answers_of: dict[str | Uuid, list[PartitionProduceResponse]] = {}
     waiting: DelayedProduce | None = None
-    refused = False  # whether some partition is led by another broker
+    refused = False  # whether another broker leads one of the partitions
     for topic in request.topic_data:
         key = topic.topic_id if version >= IDS_SINCE else topic.name
         answers = answers_of.get(key)
@@ -169,7 +171,7 @@ def _append_all(
         deadline_ms = broker.ports.clock.now_ms() + max(request.timeout_ms, 0)
         yield waiting.start(deadline_ms, failed=refused)
         return
-    # All that waited may have been settled, by another leadership, while the rest was appended.
+    # A change of leadership may have settled all that waited while the rest was appended.
     refused = refused or (waiting is not None and waiting.failed)
     if refused and version >= LEADERS_SINCE:
         add_produce_leaders(broker, response, ctx.listener)
@@ -203,7 +205,8 @@ def _append(
     proof: Proof,
     has_transactional_id: bool,
 ) -> tuple[PartitionProduceResponse, int]:
-    """(the answer, the offset that the high watermark has to reach)."""
+    """Append to one partition. Returns the answer, and the offset that the high watermark has to
+    reach."""
     if not records or isinstance(records, list):
         raise KafkaError(ErrorCode.INVALID_RECORD, "a partition without records")
     attributes = records[ATTRIBUTES_AT] if len(records) > ATTRIBUTES_AT else 0
@@ -249,7 +252,8 @@ def _refused(index: int, error: KafkaError) -> PartitionProduceResponse:
 
 
 def _check_unanswered(responses: Iterable[TopicProduceResponse]) -> None:
-    """acks=0 has no answer; an error ends the connection, so that the client asks for metadata."""
+    """End the connection if there is an error: acks=0 has no answer, so only that makes the client
+    ask for metadata."""
     for topic in responses:
         for answer in topic.partition_responses:
             if answer.error_code:

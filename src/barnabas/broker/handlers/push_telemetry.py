@@ -1,8 +1,8 @@
 """PushTelemetry.
 
-Behaviour: a client's metrics are kept until its next push, and shown by ``barnabas cluster client-metrics``
-(KIP-714). A push under another subscription than the client's present one is refused, so that the client
-asks for that first.
+Behaviour: a client's metrics are kept until its next push, and shown by ``barnabas cluster
+client-metrics`` (KIP-714). A push under another subscription than the client's present one is
+refused, so that the client asks for its subscription first.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """ReadShareGroupStateSummary.
 
-Behaviour: the group's coordinator looks at the states of share partitions, for tools.
+Behaviour: summarizes states of share partitions for their group's coordinator, which tools ask.
 
 Version notes: 1 has the number of records whose delivery is complete (KIP-1226).
 """

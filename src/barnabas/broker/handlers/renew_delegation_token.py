@@ -1,7 +1,7 @@
 """RenewDelegationToken on a broker's listener: forwarded, but for peers that may not ask.
 
-Behaviour: only this broker knows how its client has authenticated, so that it is the one to refuse those who
-have not, or who did by a token.
+Behaviour: only this broker knows how its client has authenticated. So it refuses clients that have
+not authenticated, or have done so by a token.
 
 Version notes: as on a controller's listener.
 """

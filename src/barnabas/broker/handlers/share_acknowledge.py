@@ -1,8 +1,9 @@
 """ShareAcknowledge.
 
-Behaviour: a member of a share group accepts, releases or rejects records that it holds, or renews its locks
-(KIP-932, KIP-1222). Each partition has its own error; the answer comes when all is kept. Epoch -1 ends the
-share session and releases what the member still holds. UNSUPPORTED_VERSION where ``share.version`` is 0.
+Behaviour: a member of a share group accepts, releases or rejects records that it holds, or renews
+its locks (KIP-932, KIP-1222). Each partition has its own error; the answer follows when all
+acknowledgements are written. Epoch -1 ends the share session and releases what the member still
+holds. UNSUPPORTED_VERSION if ``share.version`` is 0.
 
 Version notes: 1 is the first that Kafka 4.1 and later serve; 2 can renew locks.
 """

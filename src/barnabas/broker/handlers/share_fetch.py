@@ -1,12 +1,13 @@
 """ShareFetch.
 
 Behaviour: a member of a share group acquires records of the partitions of its share session, and
-acknowledges others on the way (KIP-932). See :mod:`barnabas.broker.share.share_fetches`. Epoch 0 begins a
-session, -1 ends it and releases what the member holds. With an authorizer, each request checks that the
-member may read its topics. UNSUPPORTED_VERSION where ``share.version`` is 0.
+may acknowledge others with the same request (KIP-932). See
+:mod:`barnabas.broker.share.share_fetches`. Epoch 0 begins a session, -1 ends it and releases what
+the member holds. With an authorizer, each request checks that the member may read its topics.
+UNSUPPORTED_VERSION if ``share.version`` is 0.
 
-Version notes: 1 is the first that Kafka 4.1 and later serve; 2 can keep strictly to its number of records
-(KIP-1206) and renew locks (KIP-1222).
+Version notes: 1 is the first that Kafka 4.1 and later serve; 2 can bound the number of records
+strictly (KIP-1206) and renew locks (KIP-1222).
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ error_response = top_level_error(ShareFetchResponse)
 
 API = Api(ApiKey.SHARE_FETCH, ShareFetchRequest, error_response, "group", "read", waits=True)
 STRICT = 1
-"""The acquire mode in which `max_records` is never passed."""
+"""The acquire mode in which an answer never has more than `max_records`."""
 READ_COMMITTED = "read_committed"
 
 
@@ -82,7 +83,7 @@ def handle(
 
 
 def _check_renewal(request: ShareFetchRequest) -> None:
-    """A request that renews locks fetches nothing. Raises INVALID_REQUEST."""
+    """Raises INVALID_REQUEST if a request that renews locks fetches records, too."""
     given = {
         "maxBytes": request.max_bytes,
         "minBytes": request.min_bytes,
@@ -104,7 +105,7 @@ def _denial(reader: TopicReader | None, place: Place) -> KafkaError | None:
 
 
 class _Answer:
-    """The two halves of one answer."""
+    """The answer to one request: acquired records, and the results of acknowledgements."""
 
     def __init__(
         self,
@@ -128,7 +129,8 @@ class _Answer:
         return None if authorizer is None else TopicReader(authorizer, self.ctx)
 
     def begin(self, *, has_told: bool) -> list[Place]:
-        """Begin or continue the session: the partitions to fetch. Raises ``KafkaError``."""
+        """Begin or continue the session, and return the partitions to fetch. Raises
+        ``KafkaError``."""
         request, sessions = self.request, self.shares.fetches.sessions
         epoch = request.share_session_epoch
         named = [(t.topic_id, p.partition_index) for t in request.topics for p in t.partitions]
@@ -154,7 +156,8 @@ class _Answer:
         return places[turn:] + places[:turn]
 
     def refuse_later(self, error: KafkaError) -> Parked:
-        """There is no room for another session: the client is to try again, but not at once."""
+        """Refuse the request after a delay: there is no room for another session, and the client
+        would retry at once."""
         ports = self.broker.ports
         refusal = error_response(self.request, error.code, error.message)
 

@@ -1,7 +1,7 @@
 """ShareGroupDescribe.
 
-Behaviour: state, epochs, members and assignments of share groups. Each group has its own error; a group of
-another type is GROUP_ID_NOT_FOUND. UNSUPPORTED_VERSION where ``share.version`` is 0.
+Behaviour: state, epochs, members and assignments of share groups. Each group has its own error; a
+group of another type is GROUP_ID_NOT_FOUND. UNSUPPORTED_VERSION if ``share.version`` is 0.
 
 Version notes: there is one version.
 """

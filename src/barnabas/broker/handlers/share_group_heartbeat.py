@@ -1,8 +1,9 @@
 """ShareGroupHeartbeat.
 
-Behaviour: the only request that a member of a share group sends to its group's coordinator (KIP-932). It
-joins with epoch 0 and an id of its own, keeps its session with each heartbeat, and leaves with epoch -1.
-The answer has its assignment where that changed. UNSUPPORTED_VERSION where ``share.version`` is 0.
+Behaviour: the only request that a member of a share group sends to its group's coordinator
+(KIP-932). It joins with epoch 0 and an id of its own, keeps its session with each heartbeat, and
+leaves with epoch -1. The answer has its assignment if that changed. UNSUPPORTED_VERSION if
+``share.version`` is 0.
 
 Version notes: there is one version.
 """

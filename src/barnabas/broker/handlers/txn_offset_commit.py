@@ -129,7 +129,8 @@ def _verify_then(
 def _split_existing(
     image: MetadataImage, topics: Sequence[TxnOffsetCommitRequestTopic], *, by_id: bool
 ) -> tuple[list[TxnOffsetCommitRequestTopic], list[TxnOffsetCommitResponseTopic]]:
-    """Partitions that exist, with the names and ids of their topics, and answers for those that do not."""
+    """Separate partitions that exist, with the names and ids of their topics, from answers for
+    those that do not."""
     accepted: list[TxnOffsetCommitRequestTopic] = []
     refused: list[TxnOffsetCommitResponseTopic] = []
     for topic in topics:
@@ -172,7 +173,7 @@ def _refused(
 def _merged(
     first: Sequence[TxnOffsetCommitResponseTopic], second: Sequence[TxnOffsetCommitResponseTopic]
 ) -> list[TxnOffsetCommitResponseTopic]:
-    """Both lists, each topic once."""
+    """Join both lists, so that each topic occurs once."""
     topics: dict[tuple[str, Uuid], list[TxnOffsetCommitResponsePartition]] = {}
     for topic in (*first, *second):
         topics.setdefault((topic.name, topic.topic_id), []).extend(topic.partitions)

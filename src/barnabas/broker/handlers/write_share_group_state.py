@@ -1,6 +1,6 @@
 """WriteShareGroupState.
 
-Behaviour: a leader has what was acknowledged kept.
+Behaviour: writes the acknowledgements of a share partition for its leader.
 
 Version notes: 1 has the number of records whose delivery is complete (KIP-1226).
 """

@@ -1,11 +1,12 @@
 """WriteTxnMarkers.
 
-Behaviour: a transaction's coordinator, or an administrator who ends a hanging one, has the transaction's
-marker written in each partition; the answer comes when all of them are on every member of the ISR. In
-``__consumer_offsets`` the group's coordinator writes it, and the offsets of the transaction hold from then
-on, or never did. Errors are per partition; the markers of others are written.
-INVALID_PRODUCER_EPOCH where the marker is of an earlier transaction, TRANSACTION_COORDINATOR_FENCED where it
-comes from an earlier coordinator; both end the coordinator's attempts.
+Behaviour: writes a transaction's marker in each partition, for the transaction's coordinator or for
+an administrator who ends a hanging transaction. The answer follows when every member of each ISR
+has the markers. In ``__consumer_offsets`` the group's coordinator writes the marker, which makes
+the transaction's offsets valid or drops them. An error affects only its partition.
+INVALID_PRODUCER_EPOCH means that the marker belongs to an earlier transaction,
+TRANSACTION_COORDINATOR_FENCED that it comes from an earlier coordinator; both end the coordinator's
+attempts.
 
 Version notes: from 2 on a marker tells the level of transaction.version at which its transaction was made:
 at 2 the marker's epoch is above that of the transaction (KIP-890).
@@ -43,7 +44,7 @@ _OF_THE_LEADER = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.NOT_COORDINATOR,
 )
-"""A group coordinator's errors that mean: another broker, or later."""
+"""A group coordinator's errors after which the sender tries another broker, or tries later."""
 
 
 API = Api(
@@ -67,7 +68,7 @@ class _Wait:
         self._deadlines = deadlines
 
     def add(self, answer: WritableTxnMarkerPartitionResult) -> int:
-        """Wait for it, too; its slot."""
+        """Add an answer to wait for, and return its slot."""
         answer.error_code = ErrorCode.REQUEST_TIMED_OUT
         self.slots.append(answer)
         self.remaining += 1
@@ -121,7 +122,7 @@ def handle(
 def _write(
     broker: MarkersRole, wait: _Wait, marker: Marker, topic: str, index: int
 ) -> WritableTxnMarkerPartitionResult:
-    """Write the marker in one partition, or say why not."""
+    """Write the marker in one partition, or note the error."""
     answer = WritableTxnMarkerPartitionResult(partition_index=index)
     if topic == OFFSETS_TOPIC:
         slot = wait.add(answer)

@@ -1,4 +1,4 @@
-"""All replicas of a broker, kept as the committed metadata have them.
+"""All replicas of a broker, kept in the state that the committed metadata say.
 
 Source: Kafka's ``ReplicaManager``, ``AssignmentsManager``.
 """

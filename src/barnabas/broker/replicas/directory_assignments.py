@@ -1,7 +1,7 @@
-"""Tells the controller in which log directory a replica was put, where it does not know (KIP-858).
+"""Tells the controller which log directory holds a replica, if it does not know (KIP-858).
 
-Batched, one request at a time, retried until it is answered; an answer with an error for a partition
-means that the metadata have moved on, and the next assignment will say so.
+Assignments are batched. One request is under way at a time and is retried until it is answered. An
+error for a partition means that newer metadata assign the replica elsewhere; no retry follows.
 
 Source: Kafka's ``AssignmentsManager``.
 """
@@ -31,7 +31,7 @@ OnAnswer = Callable[[int], None]
 
 
 class DirectoryAssignments:
-    """The assignments that the controller has to learn yet."""
+    """The assignments that the controller does not know yet."""
 
     def __init__(
         self,
@@ -52,9 +52,9 @@ class DirectoryAssignments:
     def submit(
         self, partition: Partition, directory: Uuid, on_answer: OnAnswer | None = None
     ) -> None:
-        """`partition`'s log is in `directory`, or goes there once the controller has agreed: `on_answer`
-        is called then, unless something else is said of the replica before. A controller that keeps no
-        directories agrees with everything."""
+        """The log of `partition` is in `directory`, or moves there once the controller has agreed.
+        `on_answer` gets the controller's answer, unless a newer assignment of the replica replaces
+        this one. A controller that keeps no directories agrees with every assignment."""
         key = (partition.topic_id, partition.index)
         if on_answer is None and self._pending.get(key, self._in_flight.get(key)) == directory:
             return
@@ -119,13 +119,15 @@ class DirectoryAssignments:
         self._answer_all(codes, 0.0)
 
     def _answer_all(self, codes: Mapping[Key, int], delay_ms: float) -> None:
-        """Answer all that were reported; what else is to be reported follows `delay_ms` later."""
+        """Answer all assignments of the last request, and send the next request `delay_ms`
+        later."""
         try:
             call_all(partial(self._answer, key, code) for key, code in codes.items())
         finally:
             self._schedule(delay_ms)
 
     def _answer(self, key: Key, code: int) -> None:
-        """The controller answered for `key`, unless a newer assignment of `key` is still to be sent."""
+        """Give the controller's answer to who assigned `key`, unless a newer assignment waits to be
+        sent."""
         if key not in self._pending and (on_answer := self._waiting.pop(key, None)) is not None:
             on_answer(code)

@@ -1,7 +1,8 @@
-"""The rule of who may be in the ISR of a partition that this broker leads.
+"""The rule that says who may be in the ISR of a partition that this broker leads.
 
-A follower may where it is unfenced, does not shut down, is the incarnation that fetched, and has a log
-directory that works: else the high watermark would wait for it. Changes are asked of the controller.
+A follower may be a member if its broker is unfenced, is not shutting down, is the incarnation that
+fetched, and has a working log directory. The high watermark would wait for any other follower. The
+controller decides each change of an ISR; this broker asks for it.
 
 Source: ``Partition.isReplicaIsrEligible`` of Kafka.
 """
@@ -14,7 +15,7 @@ from barnabas.metadata.image.image import MetadataImage
 
 
 class IsrRules:
-    """Members of ISRs, by the image; `lag_ms_max` is how far behind one may be."""
+    """Judges members of ISRs by the image. `lag_ms_max` bounds how far a member may be behind."""
 
     def __init__(
         self, image: MetadataImage, lag_ms_max: float, sender: AlterPartitionSender
@@ -24,8 +25,8 @@ class IsrRules:
         self.propose = sender.submit
 
     def is_eligible(self, partition: Partition, broker: int, broker_epoch: int) -> bool:
-        """Whether `broker` may be a member. An epoch of -1 is not known here: then the controller
-        compares."""
+        """Whether `broker` may be a member. If this broker does not know the epoch (-1), the
+        controller compares it."""
         known = self._image.brokers.get(broker)
         if known is None or not known.active:
             return False

@@ -6,8 +6,9 @@ the other. When the copy has caught up, the move syncs it and reports the new di
 of the loop. Copying takes at most half of the broker's time, and at most
 ``replica.alter.log.dirs.io.max.bytes.per.second``.
 
-A move ends if either log is gone; the other stays, and the broker reports its directory to the controller
-again. Moves outlive the process: a broker that finds a future log at its start continues the move.
+A move ends if one of the two logs is gone. The other log stays, and the broker reports its
+directory to the controller again. A move continues after a restart: a broker that finds a future
+log at its start resumes it.
 
 Source: ``ReplicaAlterLogDirsThread``, ``ReplicaManager.alterReplicaLogDirs`` of Apache Kafka 4.3 for
 behaviour; KIP-113, KIP-858. Kafka's ``ReplicaAlterLogDirsManager``.
@@ -33,15 +34,15 @@ from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 
 RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 COPY_RETRY_MS = 500.0
-"""After an error, and between looks while the controller is waited for."""
+"""Delay after an error, and between two checks whether the controller has agreed."""
 SYNCS_BEFORE_BLOCKING = 3
-"""A log that is synced with every append never waits for its copy: after so many tries the last few
-batches are synced in the turn of the swap."""
+"""The number of syncs in the background before the last few batches are synced in the turn of the
+swap. A log with constant appends would always be ahead of its synced copy."""
 PREFERRED_MAX = 10_000
 
 
 class AssignmentState(Enum):
-    """The controller's knowledge of the new directory."""
+    """Whether the controller knows the new directory."""
 
     NOTHING = "nothing"
     ASKED = "asked"
@@ -49,7 +50,7 @@ class AssignmentState(Enum):
 
 
 class LogDirMove:
-    """One replica on its way."""
+    """The move of one replica."""
 
     def __init__(self, partition: Partition, source: PartitionLog, copy: PartitionLog) -> None:
         self.partition = partition
@@ -57,15 +58,15 @@ class LogDirMove:
         self.copy = copy
         self.begun = False
         self.truncation_count = -1
-        """The number of cuts of the source when the copy was last aligned with it."""
+        """The source's count of truncations when the copy was last aligned with it."""
         self.assignment = AssignmentState.NOTHING
         self.syncs = 0
         self.due_ms = 0.0
         self.waits = False
-        """Whether it waits for the disk: no step before it answers."""
+        """Whether a job on the disk is under way; the next step follows its end."""
         self.is_warm = False
-        """Whether what comes next was brought into memory just now: reading it does not block, or the disk
-        has something against it."""
+        """Whether a job has just read the next bytes: they are in memory, or reading them again
+        reports the disk's error."""
         self.failure = ""
 
     def describe(self) -> dict[str, object]:
@@ -96,13 +97,13 @@ class LogDirMoves:
         self._moves: dict[TopicPartition, LogDirMove] = {}
         self._wakeup: Wakeup | None = None
         self._free_at_ms = 0.0
-        """No copying before: what was copied is paid for until then."""
+        """The time before which nothing is copied, so that the rate of the last copies holds."""
         self._preferred = replicas.directories.preferred
 
     # -- beginning and ending --------------------------------------------------------------------
 
     def move(self, name: TopicPartition, directory: LogDirectory) -> None:
-        """Have the replica in `directory`. Where it is there already, a move elsewhere is called off.
+        """Move the replica to `directory`. If it is there already, a move elsewhere is cancelled.
         Raises :class:`KafkaError`."""
         partition = self._find(name)
         if partition is not None and partition.log is None:
@@ -133,8 +134,8 @@ class LogDirMoves:
             del self._preferred[next(iter(self._preferred))]
 
     def ask_again(self) -> None:
-        """The present metadata may know nothing of what the controller agreed to: they are of a quorum that
-        was recovered, or of a level that keeps directories since now."""
+        """Report every new directory to the controller again: it may have forgotten them (a
+        recovered quorum), or a new metadata version may keep directories for the first time."""
         for move in self._moves.values():
             if move.assignment is AssignmentState.AGREED:
                 move.assignment = AssignmentState.NOTHING
@@ -159,7 +160,7 @@ class LogDirMoves:
         self._arm()
 
     def call_off(self, name: TopicPartition, reason: str) -> None:
-        """End a move; what is on disk is the caller's."""
+        """End a move. The caller decides about its files."""
         move = self._moves.pop(name, None)
         if move is None:
             return
@@ -175,7 +176,7 @@ class LogDirMoves:
             self._still_holds(move)
 
     def _directory_of(self, log: PartitionLog) -> LogDirectory | None:
-        """The directory of a log, also one that is offline."""
+        """The directory of a log, even if it is offline."""
         path = log.directory.rsplit("/", 1)[0]
         return next((d for d in self._logs.directories if d.path == path), None)
 
@@ -187,7 +188,7 @@ class LogDirMoves:
     # -- steps -----------------------------------------------------------------------------------
 
     def _arm(self) -> None:
-        """Wake up for the move that is due first."""
+        """Set the wake-up for the move that is due first."""
         if self._wakeup is not None:
             self._wakeup.cancel()
             self._wakeup = None
@@ -204,7 +205,7 @@ class LogDirMoves:
             move = min(due, key=lambda move: move.due_ms)
             try:
                 copied = self._try_step(move)
-            except Exception as error:  # a bug here: raise it; other moves continue
+            except Exception as error:  # a bug: raise it, and let other moves continue
                 self._retry(move, repr(error))
                 self._arm()
                 raise
@@ -216,7 +217,8 @@ class LogDirMoves:
         self._arm()
 
     def _try_step(self, move: LogDirMove) -> int:
-        """One step; how many bytes were copied. A disk error has taken its directory offline."""
+        """Make one step, and return how many bytes it copied. After a disk error the directory is
+        offline."""
         name = move.partition.name
         try:
             if not self._still_holds(move):
@@ -227,7 +229,7 @@ class LogDirMoves:
         except CorruptBatchError as error:
             self._retry(move, str(error))
         except OSError as error:
-            # The current log's own calls tell of it themselves: this is the copy's.
+            # The current log reports its own errors: this error is the copy's.
             directory = self._directory_of(move.copy)
             if directory is not None:
                 self._logs.fail(
@@ -245,7 +247,7 @@ class LogDirMoves:
         move.due_ms = self._ports.clock.now_ms() + COPY_RETRY_MS
 
     def _still_holds(self, move: LogDirMove) -> bool:
-        """Whether both logs are there; the move ends where not."""
+        """Whether both logs exist; if not, the move ends."""
         name = move.partition.name
         if self._logs.futures.logs.get(name) is not move.copy:
             self.call_off(name, "the directory it goes to failed, or it goes elsewhere")
@@ -283,7 +285,7 @@ class LogDirMoves:
         return copied
 
     def _read(self, move: LogDirMove) -> Buffer | None:
-        """The next bytes; None where the disk has to be waited for."""
+        """The next bytes; None if a job has to read them from the disk first."""
         offset = move.copy.log_end_offset
         block, move.is_warm = move.is_warm, False
         try:
@@ -303,7 +305,7 @@ class LogDirMoves:
         move.waits = True
 
         def done(_: Buffer | BaseException) -> None:
-            # The bytes are in memory now, or the next read says what is wrong with them.
+            # The bytes are in memory now, or the next read raises the disk's error.
             move.waits, move.is_warm = False, True
             self._arm()
 
@@ -312,9 +314,10 @@ class LogDirMoves:
     # -- caught up -------------------------------------------------------------------------------
 
     def _on_caught_up(self, move: LogDirMove) -> None:
-        """Do what is missing until the logs may change places, one after the other."""
+        """Make the next step that is missing before the logs may change places."""
         source, copy, name = move.source, move.copy, move.partition.name
-        # With ``flush.messages`` all counts as written that the new log has; else what the old one synced.
+        # With ``flush.messages`` the new log has to be synced whole; else as far as the old one
+        # was.
         waits = source.config.flush_messages < FOREVER_MS
         durable = source.log_end_offset if waits else source.recovery_point
         if not move.syncs or copy.recovery_point < durable:

@@ -6,10 +6,11 @@ batch; CORRUPT_MESSAGE if there is no other replica. A Fetch gets the bytes, fro
 committed records are the same on all of them. Leaders and followers are repaired alike, and neither gives up
 an offset, so the ISR does not change.
 
-The Fetch has the debugging consumer's replica id (-2), which our brokers answer up to the log's end: it also
-repairs uncommitted records, which a leader with a corrupt copy could otherwise never commit. Apache Kafka's
-brokers answer it up to the high watermark. If no replica has the batch, the broker asks again later. A
-follower whose damage extends past the offset where its log diverges from its leader's gets the part before.
+The Fetch has the debugging consumer's replica id (-2), which our brokers answer up to the log's
+end: it also repairs uncommitted records, which a leader with a corrupt copy could otherwise never
+commit. Apache Kafka's brokers answer it up to the high watermark. If no replica has the batch, the
+broker asks again later. If the damage of a follower extends past the offset where its log diverges
+from its leader's, only the part before that offset is repaired.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ from barnabas.wire.messages.fetch_request import (
 from barnabas.wire.messages.fetch_response import FetchResponse
 
 REPAIR_RETRY_MS = 1000.0
-"""Delay after no replica had the batch; doubled each time, up to `REPAIR_RETRY_MS_MAX`."""
+"""The first delay before other replicas are asked again; it doubles each time, up to
+`REPAIR_RETRY_MS_MAX`."""
 REPAIR_RETRY_MS_MAX = 60_000.0
 FETCH_BYTES = 1 << 20
 WAIT_MS = 500
@@ -46,7 +48,7 @@ PURPOSE = "repair"
 
 
 class LogRepair:
-    """One damaged segment of one log, and how far its mending has come."""
+    """One damaged segment of one log, and the progress of its repair."""
 
     def __init__(self, replica: Replica, log: PartitionLog, fault: CorruptLogError) -> None:
         self.replica = replica
@@ -71,7 +73,7 @@ class LogRepair:
 
 
 class LogRepairs:
-    """The damaged logs of one broker, by segment: one that cannot be repaired holds up no other."""
+    """The damaged segments of one broker. Each is repaired independently of the others."""
 
     def __init__(
         self,
@@ -82,7 +84,7 @@ class LogRepairs:
         logs: LogDirectories,
         endpoint_of: Callable[[int], Endpoint | None],
     ) -> None:
-        """`endpoint_of` says where another broker serves; None while that is unknown."""
+        """`endpoint_of` gives the endpoint of another broker; None while it is unknown."""
         self._ports = ports
         self._channels = channels
         self._node_id = node_id
@@ -95,7 +97,8 @@ class LogRepairs:
         logs.events.listen(LogListener(on_corrupt=self.report))
 
     def report(self, partition: TopicPartition, fault: CorruptLogError) -> None:
-        """A batch of this log is not what was written. Reported once per damage; the repair begins."""
+        """A batch of this log is damaged: begin its repair, unless the damage was reported
+        before."""
         replica = self._index.by_name.get(partition)
         if replica is None or replica.log is None or self._closed:
             self._logs.cleaner.on_mended(partition)  # a later read reports it again
@@ -112,7 +115,7 @@ class LogRepairs:
             why=str(fault),
         )
         work = self._work[fault.path] = LogRepair(replica, replica.log, fault)
-        # Not within the read that found it: mending may close the segment that is being read.
+        # In a later turn: a repair may close the segment that the caller is reading.
         self._ports.wakeups.call_soon(lambda: self._examine(work))
 
     # -- what is lost ----------------------------------------------------------------------------
@@ -133,7 +136,7 @@ class LogRepairs:
 
     def _on_examined(self, work: LogRepair, damage: segment_repair.Damage | None) -> None:
         assert work.location is not None
-        if damage is None:  # it was misread, or its records are not what its right CRC covers
+        if damage is None:  # misread once, or wrong records under a correct CRC
             del self._work[work.fault.path]
             self._logs.cleaner.on_sound(work.log.partition)
             return
@@ -211,7 +214,8 @@ class LogRepairs:
         except ValueError as error:
             work.why_not = f"broker {source}: {error}"
             if repair.diverges_at >= 0 and repair.batches and self._leads(work, source):
-                # The rest of the damage is not the leader's, and is cut off once what comes before is there.
+                # The leader has other records for the rest: truncation follows once this part is
+                # repaired.
                 work.damage = damage._replace(next_offset=repair.diverges_at)
                 self._rebuild(work, repair.batches)
             else:
@@ -268,7 +272,7 @@ class LogRepairs:
     def _run(
         self, work: LogRepair, job: Callable[[], Any], then: Callable[[LogRepair, Any], None]
     ) -> None:
-        """A blocking step; what goes wrong with the disk ends the log's directory."""
+        """Run a blocking step. An error of the disk takes the log's directory offline."""
 
         def done(result: object) -> None:
             if not self._is_current(work):
@@ -281,7 +285,7 @@ class LogRepairs:
             elif isinstance(result, BaseException):
                 work.why_not = repr(result)
                 self._later(work)
-                raise result  # a fault of this program: told as one
+                raise result  # a bug of this program: raise it
             else:
                 then(work, result)
 
@@ -324,7 +328,7 @@ class LogRepairs:
 
 
 def _records_in(response: FetchResponse | ChannelError) -> Buffer:
-    """Raises ``ValueError`` with the reason where there are none."""
+    """Raises ``ValueError`` with the reason if there are none."""
     if isinstance(response, ChannelError):
         raise ValueError(str(response))
     if response.error_code:

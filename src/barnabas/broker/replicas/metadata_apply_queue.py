@@ -1,11 +1,12 @@
-"""The changes of this broker's replicas in the metadata, followed a part per turn where they are many.
+"""A queue of replicas whose metadata changed: many changes are applied over several turns.
 
-A log costs half a millisecond of system calls, so the creation of some thousand partitions held the loop
-for seconds: requests went unanswered, and followers did not learn that the creation was committed. A change
-of leadership costs a tenth of that, and a failover, a broker's start or a snapshot bring thousands. The
-broker applies a few changes in the turn in which they arrive; many wait in a queue, those of replicas that it
-leads first, and requests are served in between. Until its turn a replica keeps its old state, as if the
-metadata came a little later; a missing replica answers NOT_LEADER_OR_FOLLOWER, and clients ask again.
+A new log costs half a millisecond of system calls. Creating some thousand partitions in one turn
+would hold the loop for seconds: requests would go unanswered, and followers would not learn that
+the creation is committed. A change of leadership costs a tenth of that, but a failover, a broker's
+start or a snapshot brings thousands. The broker applies a few changes in the turn in which they
+arrive. Many changes wait in a queue, and requests are served in between; replicas that the broker
+leads come first. Until its turn a replica keeps its old state, as if the metadata came a little
+later. A replica that does not exist yet answers NOT_LEADER_OR_FOLLOWER, and clients ask again.
 
 Invariant: a replica takes the state of the image at its turn, not of the image when it was queued.
 
@@ -22,13 +23,13 @@ from barnabas.ports import Ports, call_all
 from barnabas.types import Uuid
 
 SLICE_MS = 5.0
-"""A turn ends after this, though a busy disk takes 20 ms for one log."""
+"""A turn begins no further change after this. One log takes 20 ms on a busy disk."""
 
 Key = tuple[Uuid, int]
 
 
 class MetadataApplyQueue:
-    """Those that wait for their turn on the broker `node_id`."""
+    """The replicas of the broker `node_id` that wait for their turn."""
 
     def __init__(
         self,
@@ -39,8 +40,8 @@ class MetadataApplyQueue:
         follow: Callable[[Key], None],
         followed: Callable[[], None],
     ) -> None:
-        """`follow` makes one what the image says, `is_known` tells whether it is here; `followed` is
-        called after each slice."""
+        """`follow` applies the image to one replica; `is_known` tells whether this broker has the
+        replica; `followed` is called after each slice."""
         self._ports = ports
         self._bounds = ports.bounds.replicas
         self._image = image
@@ -61,7 +62,7 @@ class MetadataApplyQueue:
         return key in self._led or key in self._others or key in self._gone
 
     def add(self, named: Iterable[Key]) -> None:
-        """The metadata name these, in order."""
+        """Add replicas that changed, in the order of the metadata."""
         known: dict[Key, None] = {}
         new: dict[Key, None] = {}
         for key in named:
@@ -80,7 +81,7 @@ class MetadataApplyQueue:
         try:
             for key in left:
                 self._follow(key)
-        finally:  # a fault at one is no reason for the others to stay what they were
+        finally:  # an error of one replica must not keep the others in their old state
             self._wait(left)
             self._schedule()
 
@@ -95,14 +96,14 @@ class MetadataApplyQueue:
         return self._led if topic.leader[key[1]] == self._node_id else self._others
 
     def when_done(self, callback: Callable[[], None]) -> None:
-        """Call back when nothing waits (any more)."""
+        """Call back when no replica waits, at once if that is so now."""
         if len(self):
             self._when_done.append(callback)
         else:
             callback()
 
     def clear(self) -> None:
-        """Follow no more: the broker ends."""
+        """Drop all replicas: the broker ends."""
         for line in (self._led, self._others, self._gone):
             line.clear()
         self._when_done.clear()
@@ -113,7 +114,7 @@ class MetadataApplyQueue:
             self._ports.wakeups.call_soon(self._apply_slice)
 
     def _remove(self, key: Key) -> bool:
-        """Out of every line; whether it waited."""
+        """Take `key` out of every queue, and return whether it waited."""
         lines = [line for line in (self._led, self._others, self._gone) if key in line]
         for line in lines:
             del line[key]
@@ -125,7 +126,8 @@ class MetadataApplyQueue:
         until_ms = now_ms() + SLICE_MS
         left = most = self._bounds.changed_per_turn
         new_cost = most // self._bounds.created_per_turn
-        # One look at the front: who looks again after each passes over all that were taken before.
+        # One iterator for all: a new one for each key would step over every key that was removed
+        # before.
         try:
             for key in list(islice(chain(self._led, self._others, self._gone), most)):
                 if left <= 0 or now_ms() >= until_ms:

@@ -31,7 +31,8 @@ from barnabas.types import (
 from barnabas.wire.errors import ErrorCode, KafkaError
 
 OnDirectoryChosen = Callable[[Partition, Uuid], None]
-"""Called for a replica in a directory that the metadata do not name for it: report it to the controller."""
+"""Called for a replica whose directory the metadata do not name; it reports the directory to the
+controller."""
 
 
 class ReplicaDirectories:
@@ -46,8 +47,8 @@ class ReplicaDirectories:
         *,
         names_new_replicas: bool = False,
     ) -> None:
-        """`names_new_replicas`: whether the controller says which replicas are new, and the metadata name no
-        directories."""
+        """`names_new_replicas`: whether the controller says which replicas are new. The metadata of
+        such a controller name no directories."""
         self.node_id = node_id
         self.image = image
         self.logs = logs
@@ -58,8 +59,8 @@ class ReplicaDirectories:
         """The failed directory of each replica that went offline with it."""
         self._names_new_replicas = names_new_replicas
         self.first_assigned: dict[Key, None] = {}
-        """Replicas that this broker has for the first time, until they are opened. Only a controller that
-        names new replicas says so."""
+        """New replicas of this broker that are not opened yet. Empty unless the controller names
+        new replicas."""
         self.removed_offline: dict[TopicPartition, None] = {}
         """Replicas removed while their directory was offline: their files are still in it."""
         self._none_is_new = False
@@ -81,8 +82,8 @@ class ReplicaDirectories:
     # -- opening ---------------------------------------------------------------------------------
 
     def open_log(self, name: TopicPartition, topic_id: Uuid, state: PartitionState) -> PartitionLog:
-        """The log of a replica: found, moved here, or new. Raises KAFKA_STORAGE_ERROR if it may be in an
-        offline directory."""
+        """The log of a replica: one that was found, one that was moved here, or a new one. Raises
+        KAFKA_STORAGE_ERROR if it may be in an offline directory."""
         key = (topic_id, state.partition)
         is_new = key in self.first_assigned
         self.first_assigned.pop(key, None)
@@ -126,8 +127,9 @@ class ReplicaDirectories:
         return self._create(name, topic_id, assigned)
 
     def _is_of_before_topic_ids(self, log: PartitionLog, state: PartitionState) -> bool:
-        """Whether `log` is this topic's although it has no topic id. As in Kafka, the order names the topic
-        whose log it is (ZooKeeper); a log with later leader epochs than the topic's is an earlier topic's."""
+        """Whether `log` belongs to this topic although it has no topic id (ZooKeeper). As in Kafka,
+        the controller's order decides. A log with later leader epochs than the topic's belongs to
+        an earlier topic."""
         return (
             self._names_new_replicas
             and log.never_had_topic_id

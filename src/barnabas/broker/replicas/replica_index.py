@@ -1,4 +1,4 @@
-"""The replicas on this broker, by topic id and by name; no behaviour but the look-up.
+"""An index of the replicas on this broker, by topic id and by name.
 
 It is constructed before the parts of the broker that look replicas up (fetches, repairs); the replica table
 is constructed from those parts. Only :class:`~barnabas.broker.replicas.replica_table.ReplicaTable` adds and
@@ -38,7 +38,7 @@ class ReplicaIndex:
         if isinstance(topic_key, str):
             found = self.by_name.get(key)
             topic = self.image.topics_by_name.get(topic_key)
-            # Where another topic has its name by now, what is written to it would go with it.
+            # Another topic has this name by now: a write to the old topic would be lost with it.
             if found is not None and (topic is None or topic.id == found.topic_id):
                 return found, ErrorCode.NONE
             unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -1,12 +1,13 @@
-"""All replicas on this broker, kept as the committed metadata have them.
+"""All replicas on this broker, kept in the state that the committed metadata say.
 
-Creates, moves between roles, and deletes replicas as metadata batches are applied; starts and ends
-their fetching; takes those of a failed directory offline. It is what a partition knows of the broker
-around it (:class:`~barnabas.broker.partitions.partition.PartitionHost`).
+The table creates replicas, moves them between roles and deletes them as metadata batches are
+applied. It starts and ends their fetching, and takes those of a failed directory offline. A
+partition knows the broker around it only as this table
+(:class:`~barnabas.broker.partitions.partition.PartitionHost`).
 
-Invariants: a replica leads or follows in exactly the leader epoch that the metadata had when it last had
-its turn (`apply_queue`), which is at once if few change; one partition has one replica here; the log of a
-deleted topic is never taken for that of a new topic with the same name.
+Invariants: a replica leads or follows in exactly the leader epoch that the metadata had at the
+replica's last turn in `apply_queue` (at once if few change); one partition has one replica here;
+the log of a deleted topic is never used for a new topic with the same name.
 
 Source: Kafka's ReplicaManager.applyDelta.
 """
@@ -40,18 +41,19 @@ from barnabas.types import TopicPartition
 from barnabas.wire.errors import KafkaError
 
 OnLeadership = Callable[[Partition, int | None], None]
-"""(partition, leader epoch; None: this broker does not lead it any more)."""
+"""Gets the partition and its leader epoch; None if this broker does not lead it any more."""
 
 
 class DelayedFetches(Protocol):
-    """The fetches that wait until there is more to read of what this broker leads."""
+    """The fetches that wait for records of partitions that this broker leads."""
 
     @property
     def reads_from_followers(self) -> bool:
-        """Whether consumers read from followers, so that a high watermark is news for these."""
+        """Whether consumers read from followers. Then a follower has to learn a new high watermark
+        at once."""
 
     def check_and_complete(self, session: FetchSession[Partition], /) -> None:
-        """The fetch that waits in that session may have something to read."""
+        """Check the session's delayed fetch: there may be something to read now."""
 
 
 class ReplicaTable:
@@ -67,7 +69,8 @@ class ReplicaTable:
         fetchers: FetcherPool,
         delayed_fetches: DelayedFetches,
     ) -> None:
-        """`fetchers` fetch what this broker follows; `delayed_fetches` are of what it leads."""
+        """`fetchers` fetch partitions that this broker follows; `delayed_fetches` wait for
+        partitions that it leads."""
         self.ports = ports
         self.node_id = node_id = directories.node_id
         self.image = index.image
@@ -87,8 +90,8 @@ class ReplicaTable:
         self.wall_ms = ports.clock.wall_ms
         self.on_fault = partial(raise_soon, ports.wakeups)
         self.keeps_unnamed_logs = False
-        """Whether the first image may lack partitions whose logs are here: a controller that cannot read a
-        topic's znodes names all others."""
+        """Whether logs stay that the first image does not name: a controller that cannot read a
+        topic's znodes leaves the topic out of it."""
         self._listeners: dict[str, list[OnLeadership]] = {}
         self.apply_queue = MetadataApplyQueue(
             ports,
@@ -107,7 +110,8 @@ class ReplicaTable:
         )
 
     def validate(self) -> None:
-        """The index is whole, and each replica has the log of its name. Raises AssertionError."""
+        """Raises AssertionError unless the index is consistent and each replica has the log of its
+        name."""
         self.index.validate()
         for partition in self.by_id.values():
             log = partition.log
@@ -135,13 +139,14 @@ class ReplicaTable:
             if partition.log is not None and partition.log.config is not config:
                 partition.log.reconfigure(config)
             if (partition.topic_id, partition.index) not in self.apply_queue:
-                # Else, with its turn: how few members may commit is no newer than who they are, either.
+                # A replica that waits gets it with its turn: its minimum ISR must be no newer than
+                # its ISR.
                 _set_min_isr(partition, min_isr)
 
     # -- metadata --------------------------------------------------------------------------------
 
     def apply(self, changes: ImageChanges) -> None:
-        """Follow the image, which has just moved by `changes`."""
+        """Apply `changes` of the image to this broker's replicas."""
         if changes.everything:
             self._apply_everything()
         else:
@@ -163,7 +168,7 @@ class ReplicaTable:
         self.apply_queue.add(dict.fromkeys([*self.by_id, *mine]))
         if self.keeps_unnamed_logs:
             return
-        # What is left on disk is of partitions that this broker has no replica of any more.
+        # The logs that are left belong to partitions of which this broker has no replica any more.
         known = {*self.logs.logs, *self.logs.duplicates, *self.logs.futures.logs}
         for name in sorted(name for name in known if not _is_mine(self, name)):
             if (name.topic, name.partition) not in self.by_name:
@@ -195,7 +200,7 @@ class ReplicaTable:
             self.apply_queue.add(reported)
 
     def _follow_image(self, key: Key) -> None:
-        """Be what the metadata say now."""
+        """Apply the metadata's present state of one replica."""
         topic, index = self.image.topics_by_id.get(key[0]), key[1]
         if topic is not None and topic.has(index) and self.node_id in topic.replicas[index]:
             self._apply_partition(topic, index)
@@ -215,7 +220,7 @@ class ReplicaTable:
                 self._reconfigure([partition for partition in found if partition is not None])
 
     def _apply_partition(self, topic: Topic, index: int) -> None:
-        """Be what the metadata say of this broker's replica."""
+        """Apply the metadata's present state of this broker's replica of an existing partition."""
         state = topic.partition(index)
         partition = self.by_id.get((topic.id, index))
         if (
@@ -228,12 +233,14 @@ class ReplicaTable:
         if partition is None:
             partition = self._create(topic, state)
         elif self.image.metadata_version >= DIRECTORIES_SINCE and partition.log is not None:
-            # The replica was removed and added again before its turn, or a recovered quorum lost its
-            # directory: the metadata no longer say where its log is. A move reports that itself.
+            # The replica was removed and added again before its turn, or a recovered quorum lost
+            # its directory: the metadata no longer say where its log is. If the replica moves, the
+            # move reports it.
             if partition.name not in self.logs.futures.logs:
                 self.directories.report(partition, state)
         if state.leader == self.node_id:
-            # Of the same image, and first: how few members may commit is not older than who they are.
+            # Before the ISR, and from the same image: the minimum ISR must be no older than the
+            # ISR.
             _set_min_isr(partition, self.configs.of(topic.name).min_isr)
             self.fetchers.stop(partition)
             if partition.become_leader(state):
@@ -270,23 +277,23 @@ class ReplicaTable:
         self.index.add(partition)
         config, partition.min_isr = self.configs.of(topic.name)
         if log is not None and log.config is not config:
-            # Opened before the metadata were known, or another topic's copy.
+            # A move that began before the metadata were known, or with another topic's copy.
             log.reconfigure(config)
         if log is not None and log.flush_is_due:
-            # What a crash left was written by a process that may not have synced it.
+            # After a crash the log may hold records that the former process had not synced.
             self.logs.after_append(log, log.recovery_point)
         if log is None and self.directories.may_be_offline(topic.id, state):
             self.directories.report_offline(partition)
         if (
             log is not None and partition.log is log
-        ):  # and its directory did not fail with that sync
+        ):  # the sync may have taken its directory offline
             self.directories.report(partition, state)
-            for path in log.fragments():  # others have it yet, and may not for long
+            for path in log.fragments():  # other replicas may still have these records
                 self.on_log_corrupt(name, CorruptLogError(path, 0, "its batches are gone"))
         return partition
 
     def _remove(self, partition: Partition) -> None:
-        """This broker has no such replica any more: its log goes, too."""
+        """This broker has no such replica any more: remove it and delete its log."""
         self.fetchers.stop(partition)
         led = partition.is_leader
         self.directories.on_removed(partition)
@@ -301,7 +308,7 @@ class ReplicaTable:
     def on_directory_offline(
         self, directory: LogDirectory, partitions: Iterable[TopicPartition]
     ) -> None:
-        """The logs of `partitions` are gone with their directory."""
+        """`directory` failed, and the logs of `partitions` with it."""
         for topic, index in partitions:
             partition = self.by_name.get((topic, index))
             if partition is None:
@@ -317,8 +324,9 @@ class ReplicaTable:
     # -- leadership ------------------------------------------------------------------------------
 
     def on_leadership(self, topic: str, callback: OnLeadership) -> None:
-        """Call `callback` when this broker begins to lead a partition of `topic`, in a new epoch, or
-        ceases to; and at once for the partitions that it leads now."""
+        """Call `callback` when this broker begins to lead a partition of `topic`, leads it in a new
+        epoch, or ceases to lead it. It is called at once for each partition that this broker leads
+        now."""
         self._listeners.setdefault(topic, []).append(callback)
         for (name, _), partition in sorted(self.by_name.items()):
             if name == topic and partition.leader is not None:
@@ -331,8 +339,9 @@ class ReplicaTable:
     # -- upkeep ----------------------------------------------------------------------------------
 
     def check_isrs(self) -> int:
-        """Ask to drop lagging members everywhere; how many partitions asked. A replica that was
-        about to join and has fallen behind does not hold up the high watermark any longer."""
+        """Ask the controller to remove lagging members from every ISR, and return how many
+        partitions asked. A replica that was about to join and has fallen behind no longer holds up
+        the high watermark."""
         asked: list[Partition] = []
 
         def check(partition: Partition) -> None:
@@ -346,8 +355,8 @@ class ReplicaTable:
         return len(asked)
 
     def expand_isrs(self) -> None:
-        """A broker's state changed: ask to take in who may join now, and wait no longer for who may
-        not."""
+        """A broker's state changed: ask to add replicas that may join an ISR now, and stop waiting
+        for those that may not."""
         leaders = [(partition, partition.leader) for partition in self.by_id.values()]
         small = [p for p, leader in leaders if leader and len(leader.isr) < len(leader.replicas)]
         call_each([partition.on_isr_changed for partition in small], self.on_fault)
@@ -380,8 +389,8 @@ def _on_flushed(table: ReplicaTable, name: TopicPartition) -> None:
 
 
 def _on_start_moved(table: ReplicaTable, name: TopicPartition) -> None:
-    """Tell the others that retention moved a log's start: followers learn it of their leader, and the
-    leader of its followers."""
+    """Tell the other replicas that retention moved a log's start: the leader answers its followers,
+    and a follower fetches from its leader."""
     partition = table.by_name.get(name)
     if partition is not None:
         partition.on_start_moved()
@@ -389,7 +398,7 @@ def _on_start_moved(table: ReplicaTable, name: TopicPartition) -> None:
 
 
 def _set_min_isr(partition: Partition, least: int) -> None:
-    """Fewer members may be enough for what waits."""
+    """A lower minimum ISR may be enough for requests that wait."""
     if least != partition.min_isr:
         partition.min_isr = least
         partition.advance_high_watermark()

@@ -1,7 +1,6 @@
-"""Searches by timestamp that one ListOffsets request asks for: the disk is read on another thread.
-
-Answers that need no disk stand in the response already; a :class:`Search` fills in one of the others. A log
-that was cut, lost a segment or went to another directory meanwhile is searched again.
+"""The searches by timestamp of one ListOffsets request. They read the disk on another thread. The
+response already has the answers that need no disk; each :class:`Search` fills in one of the others.
+A log that was truncated, lost a segment or moved to another directory meanwhile is searched again.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from barnabas.wire.schema import Message
 
 TRIES_MAX = 4
 SEARCH_QUEUES = 4
-"""Per log directory."""
+"""Queues of searches per log directory."""
 
 Settle = Callable[[Stamped | KafkaError | None], None]
-"""Writes what was found, or why nothing was, into the response."""
+"""Writes the record that was found, or the error, into the response."""
 
 
 class Search:
@@ -35,7 +34,7 @@ class Search:
         self.tries = 0
         self._log, self._state = partition.log, (-1, -1)
         self.log_dir = ""
-        """The log directory that is searched."""
+        """The log directory of the searched log."""
         self.job = self._make_job()
 
     def _make_job(self) -> Callable[[], Stamped | None]:
@@ -49,7 +48,7 @@ class Search:
         return log.search_job(self.timestamp)
 
     def try_again(self) -> bool:
-        """Whether there is a new job; else it is settled."""
+        """Make a new job and return True, or settle the search and return False."""
         try:
             if self.tries < TRIES_MAX:
                 self.job = self._make_job()
@@ -63,7 +62,7 @@ class Search:
             return False
 
     def on_result(self, result: Stamped | BaseException | None) -> bool:
-        """Take the job's result; whether it is settled."""
+        """Take the job's result, and return whether the search is settled."""
         partition = self.partition
         log = partition.log
         if isinstance(result, LogMoved):

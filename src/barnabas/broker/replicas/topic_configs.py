@@ -1,7 +1,6 @@
-"""The configuration of each topic's replicas here: the log's, and min.insync.replicas.
-
-Topic over broker over default, typed; topics without values of their own share one. What was derived is
-dropped whenever any configuration changes.
+"""The typed configuration of each topic's replicas here: the log's, and ``min.insync.replicas``. A
+topic's value overrides the broker's, which overrides the default. Topics without values of their
+own share one configuration. Every change of a configuration drops all that were derived.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ Texts = tuple[tuple[str, str], ...]
 
 @lru_cache(1024)
 def _derive(overrides: Texts, broker: Texts) -> ReplicaConfig:
-    """Derive by the texts alone: many topics and many configurations of the cluster say the same."""
+    """Derive a configuration from its texts alone, so that topics with equal texts share it."""
     values = topic_values(dict(overrides), dict(broker))
     min_isr = values["min.insync.replicas"]
     assert isinstance(min_isr, int)

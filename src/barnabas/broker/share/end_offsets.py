@@ -1,4 +1,4 @@
-"""The ends of partitions, asked of their leaders, for the lag of share groups.
+"""Asks leaders for the end offsets of partitions, for the lag of share groups.
 
 Source: Kafka's ``NetworkPartitionMetadataClient``.
 """
@@ -28,7 +28,7 @@ Ends = dict[Place, "int | KafkaError"]
 def ask_end_offsets(
     role: ShareGroupRole, places: Iterable[Place], on_done: Callable[[Ends], None]
 ) -> None:
-    """`on_done` gets the high watermark of each place, or why it is not known."""
+    """`on_done` gets the high watermark of each place, or the error."""
     ends: Ends = {}
     by_leader: dict[int, list[Place]] = {}
     for name, index in places:

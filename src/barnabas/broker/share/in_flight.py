@@ -1,7 +1,7 @@
 """The offsets of a share partition that are under way, as pieces of equal state.
 
-A piece is cut where a part of it changes, and joined again with a neighbour that has become its equal, so
-that memory follows the number of different states, not of records.
+A piece is cut where a part of it changes, and joined with a neighbour that has become equal. So
+memory grows with the number of different states, not of records.
 
 Invariant: pieces are sorted and leave no offset out; together they reach from `start` to before `end`.
 
@@ -41,15 +41,16 @@ class Piece:
         self.last = last
         self.state = state
         self.deliveries = deliveries
-        """How often it was delivered, the delivery under way among them."""
+        """How often it was delivered, including the delivery under way."""
         self.member = member
-        """The member that holds it, or that did when the change under way began."""
+        """The member that holds it, or that held it when the change under way began."""
         self.lock_ms = lock_ms
-        """When it is taken from its member; infinite where no member holds it."""
+        """The time at which its lock ends; infinite if no member holds it."""
         self.pending = pending
-        """The change whose write is under way: the state is the new one, and goes back where that fails."""
+        """The change whose write is under way. `state` is the new state already; a failed write
+        restores the old one."""
         self.span = span or last - first + 1
-        """Its size when it was first delivered, of which later deliveries are parts."""
+        """The number of offsets in its first delivery; later deliveries are parts of it."""
 
     def __len__(self) -> int:
         return self.last - self.first + 1
@@ -64,11 +65,11 @@ class Piece:
 
     @property
     def is_settled(self) -> bool:
-        """It is final, and that is kept."""
+        """Whether the state is final and written."""
         return self.state.is_final and self.pending is None
 
     def equals(self, other: Piece) -> bool:
-        """Whether both are one piece if they are neighbours."""
+        """Whether both have the same state, so that neighbours can be joined."""
         return (
             self.state is other.state
             and self.pending is other.pending
@@ -78,7 +79,7 @@ class Piece:
         )
 
     def cut(self, last: int) -> Piece:
-        """End at `last`; the rest as a piece of its own."""
+        """End this piece at `last`, and return the rest as a piece of its own."""
         rest = Piece(
             last + 1,
             self.last,
@@ -94,7 +95,7 @@ class Piece:
 
 
 class InFlightPieces:
-    """All pieces."""
+    """All pieces of one share partition."""
 
     __slots__ = ("_pieces", "end", "start")
 
@@ -102,34 +103,34 @@ class InFlightPieces:
         self.start = start
         """The first offset whose delivery is not final."""
         self.end = start
-        """The first offset that was not fetched yet."""
+        """The first offset that was never fetched."""
         self._pieces: list[Piece] = []
 
     def __repr__(self) -> str:
         return f"InFlightPieces({self.start} to {self.end} in {len(self._pieces)} pieces)"
 
     def __len__(self) -> int:
-        """How many pieces there are."""
+        """The number of pieces."""
         return len(self._pieces)
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
-        """The pieces in order, to be read only."""
+        """The pieces in order; callers only read them."""
         return tuple(self._pieces)
 
     @property
     def size(self) -> int:
-        """Offsets under way."""
+        """The number of offsets under way."""
         return self.end - self.start
 
     def add(self, piece: Piece) -> None:
-        """Offsets that were not under way. They begin at the end."""
+        """Add a piece of new offsets, which begins at `end`."""
         assert piece.first == self.end, f"{piece!r} leaves a gap: {self!r}"
         self._pieces.append(piece)
         self.end = piece.last + 1
 
     def begin_at(self, offset: int) -> None:
-        """Offsets before `offset` are under way no longer."""
+        """Drop the offsets before `offset`."""
         pieces = self._pieces
         at = self._index(offset)
         if at < len(pieces) and pieces[at].first < offset <= pieces[at].last:
@@ -141,7 +142,7 @@ class InFlightPieces:
         self.end = max(self.end, self.start)
 
     def over(self, first: int, last: int) -> list[Piece]:
-        """Pieces that have an offset in `first` to `last`, uncut."""
+        """The pieces that have an offset in `first` to `last`, uncut."""
         pieces, found = self._pieces, []
         for at in range(self._index(first), len(pieces)):
             if pieces[at].first > last:
@@ -151,7 +152,7 @@ class InFlightPieces:
         return found
 
     def between(self, first: int, last: int) -> list[Piece]:
-        """The pieces that are exactly `first` to `last`, cut where they reached farther."""
+        """The pieces of exactly `first` to `last`; a piece that reaches farther is cut."""
         self._cut_before(first)
         self._cut_before(last + 1)
         return self.over(first, last)
@@ -164,11 +165,11 @@ class InFlightPieces:
                 self._pieces.insert(at + 1, piece.cut(offset - 1))
 
     def _index(self, offset: int) -> int:
-        """The piece that has `offset`, or the first one where none does."""
+        """The index of the piece that has `offset`; the first piece if none has it."""
         return max(bisect_right(self._pieces, offset, key=_first) - 1, 0)
 
     def join(self) -> None:
-        """Make neighbours that have become equal one piece, and drop the settled ones at the start."""
+        """Join neighbours that have become equal, and drop the settled pieces at the start."""
         joined: list[Piece] = []
         for piece in self._pieces:
             if not joined and piece.is_settled:
@@ -197,5 +198,5 @@ def _first(piece: Piece) -> int:
 
 
 def total(pieces: Iterable[Piece]) -> int:
-    """How many offsets the pieces have."""
+    """The number of offsets in the pieces."""
     return sum(map(len, pieces))

@@ -1,9 +1,10 @@
-"""The share partitions whose leader is this broker: loaded when first fetched, written, unlocked, let go.
+"""The share partitions that this broker leads. They are loaded with the first fetch, written,
+unlocked and dropped.
 
-A share partition reads its state from the share coordinator once; fetches wait for that. What changes is
-written, one write after the other, and who acknowledged is answered when it is kept. When the broker leads
-the partition no longer, or the share coordinator fences it, the share partition ends: fetches are answered
-NOT_LEADER_OR_FOLLOWER, and the next leader reads what was kept.
+A share partition reads its state from the share coordinator once, and fetches wait for that.
+Changes are written one after the other; an acknowledgement is answered when its write is committed.
+When the broker no longer leads the partition, or the share coordinator fences it, the share
+partition ends: fetches get NOT_LEADER_OR_FOLLOWER, and the next leader reads the written state.
 
 Source: ``SharePartitionManager`` and ``SharePartition.maybeInitialize`` of Apache Kafka 4.3.
 """
@@ -44,7 +45,8 @@ GONE = frozenset(
 )
 """Errors of the share coordinator after which the share partition ends."""
 ENDS_WRITES = FENCED | GONE | {ErrorCode.INVALID_REQUEST}
-"""Errors of a write after which the share partition ends: the last is that of a state that was deleted."""
+"""Errors of a write after which the share partition ends. INVALID_REQUEST is the answer for a
+deleted state."""
 OnAcknowledged = Callable[[KafkaError | None], None]
 
 
@@ -52,11 +54,11 @@ class FetchWaiter(Protocol):
     """A fetch that waits for the share partition."""
 
     def on_moved(self) -> None:
-        """There may be something to acquire, or an error."""
+        """Look again: there may be something to acquire, or an error."""
 
 
 class LedSharePartition:
-    """One share partition here."""
+    """One share partition that this broker leads."""
 
     __slots__ = (
         "_end_watch",
@@ -83,11 +85,12 @@ class LedSharePartition:
         self.share_partition: SharePartition | None = None
         """None while its state is read."""
         self.is_left = False
-        """Whether the members are gone: it ends when its last change is written."""
+        """Whether the members are gone: the share partition ends when its last change is
+        written."""
         self.error: KafkaError | None = None
-        """Why it has ended."""
+        """The error with which it ended; None until then."""
         self.waiting: dict[FetchWaiter, None] = {}
-        """Fetches, the longest wait first."""
+        """The fetches that wait, the oldest first."""
         self.answering: dict[DeliveryChange, OnAcknowledged] = {}
         self.bucket = -1
         self.armed_ms = math.inf
@@ -99,12 +102,12 @@ class LedSharePartition:
         )
 
     def wake(self) -> None:
-        """Fetches look again."""
+        """Let every fetch that waits look again."""
         for waiter in list(self.waiting):
             waiter.on_moved()
 
     def on_deadline(self) -> None:
-        """Locks may have ended."""
+        """The deadline passed: end the locks whose time is over."""
         self.armed_ms = math.inf
         self.led_partitions.on_locks_due(self)
 
@@ -115,7 +118,7 @@ class LedSharePartition:
 
 
 class LedPartitions:
-    """All of them."""
+    """All share partitions that this broker leads."""
 
     def __init__(
         self,
@@ -125,7 +128,7 @@ class LedPartitions:
         client: StateClient,
         cluster: ClusterTopics,
     ) -> None:
-        """`cluster` knows what is configured for a group."""
+        """`cluster` knows the configuration of groups."""
         self._ports = ports
         self._deadlines = deadlines
         self._replicas = replicas
@@ -141,7 +144,7 @@ class LedPartitions:
         return f"LedPartitions({len(self._led)})"
 
     def describe(self) -> list[dict[str, object]]:
-        """The state of all, for tools and failing tests."""
+        """The state of all share partitions, for tools and failing tests."""
         return [
             {
                 "key": str(key),
@@ -151,13 +154,13 @@ class LedPartitions:
         ]
 
     def validate(self) -> None:
-        """Check the invariants of all. Raises AssertionError."""
+        """Raises AssertionError if a share partition breaks an invariant."""
         for led in self._led.values():
             if led.share_partition is not None:
                 led.share_partition.validate()
 
     def limits(self, group_id: str) -> ShareLimits:
-        """The limits that are configured for the group now."""
+        """The group's limits, by its present configuration."""
         config = partial(self._cluster.group_config, group_id)
         return ShareLimits(
             config("share.delivery.count.limit"),
@@ -167,12 +170,12 @@ class LedPartitions:
         )
 
     def find(self, key: SharePartitionKey) -> LedSharePartition | None:
-        """The share partition, if it is here."""
+        """The share partition, or None if it is not loaded."""
         return self._led.get(key)
 
     def open(self, key: SharePartitionKey) -> LedSharePartition:
-        """The share partition; loaded where it is not here yet. Raises ``KafkaError`` where this broker does
-        not lead."""
+        """The share partition, whose loading begins if it is not loaded. Raises ``KafkaError`` if
+        this broker does not lead it."""
         led = self._led.get(key)
         if led is not None:
             led.is_left = False
@@ -213,7 +216,8 @@ class LedPartitions:
         *,
         chosen: bool = False,
     ) -> None:
-        """A start that was `chosen` is kept at once, so that the next leader does not choose another."""
+        """The state is read. A start offset that this leader has `chosen` is written at once, so
+        that the next leader does not choose another."""
         if led.error is not None:
             return
         if isinstance(start, KafkaError):
@@ -233,7 +237,8 @@ class LedPartitions:
         change: DeliveryChange | None,
         on_done: OnAcknowledged | None = None,
     ) -> None:
-        """Write what changed, and answer then; at once where there is nothing to write."""
+        """Write `change` and call `on_done` when it is committed; at once if there is nothing to
+        write."""
         if on_done is not None:
             if change is None:
                 on_done(None)
@@ -270,7 +275,7 @@ class LedPartitions:
     # Locks
 
     def arm(self, led: LedSharePartition) -> None:
-        """See to it that the next lock ends in time."""
+        """Set the deadline at which the next lock ends."""
         assert led.share_partition is not None
         due_ms = led.share_partition.deadline_ms()
         if due_ms < led.armed_ms and led.error is None:
@@ -293,8 +298,8 @@ class LedPartitions:
     # The end
 
     def leave(self, group_id: str) -> None:
-        """No member of the group is here any more. Its share partitions end, for their offsets may be set
-        back now, which this leader would not notice."""
+        """No member of the group has a session here any more. Its share partitions end: their
+        offsets may be reset now, and this leader would not notice."""
         for key, led in list(self._led.items()):
             if key.group_id == group_id:
                 led.is_left = True
@@ -306,7 +311,8 @@ class LedPartitions:
             self._end(led, KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, why))
 
     def on_metadata(self) -> None:
-        """Leaders may have changed: let go what this broker leads no longer, or in another epoch."""
+        """Leaders may have changed: end share partitions that this broker no longer leads, or leads
+        in another epoch."""
         for key, led in list(self._led.items()):
             partition = self._replicas.by_id.get((key.topic_id, key.partition))
             if (
@@ -324,14 +330,14 @@ class LedPartitions:
         led.end(error)
 
     def close(self) -> None:
-        """The broker stops."""
+        """The broker stops: end all share partitions."""
         stopped = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the broker stops")
         for led in list(self._led.values()):
             self._end(led, stopped)
 
 
 def told(error: KafkaError) -> KafkaError:
-    """A share coordinator's error in the words of those who fetch and acknowledge."""
+    """Translate a share coordinator's error into one for members that fetch and acknowledge."""
     if error.code in AGAIN:
         return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message)
     if error.code in FENCED:

@@ -1,4 +1,4 @@
-"""Batches read from the log, as a share partition sees them: bounds of batches, aborted ones, a slice.
+"""Takes apart records that were read from the log: bounds of batches, aborted ranges, a slice.
 
 Source: ``ShareFetchUtils`` and ``SharePartition.fetchAbortedTransactionRecordBatches`` of Apache Kafka 4.3.
 """
@@ -16,7 +16,7 @@ from barnabas.types import Buffer
 
 
 class ReadBatch(NamedTuple):
-    """One whole batch."""
+    """One complete batch."""
 
     first: int
     last: int
@@ -26,7 +26,7 @@ class ReadBatch(NamedTuple):
 
 
 def batches_of(records: Buffer) -> list[ReadBatch]:
-    """The whole batches of `records`, in order."""
+    """The complete batches of `records`, in order."""
     return [
         ReadBatch(
             view.header.base_offset,

@@ -1,10 +1,11 @@
-"""ShareFetch and ShareAcknowledge: members take records of their partitions, and say what became of them.
+"""Serves ShareFetch and ShareAcknowledge: members acquire records of their partitions and
+acknowledge them.
 
-A fetch acquires what its partitions have; if that is too little, it waits until one of them moves (an
-append, a release, a lock that ends) or its time is over. Fetches that wait for one partition are served in
-the order in which they came, and a member's partitions in another order each time, so that no member and
-no partition is left behind. Reads never block: bytes that are not in memory are read in the background
-first.
+A fetch acquires what its partitions have. If that is too little, it waits until one of them moves
+(an append, a release, a lock that ends) or its time is over. Fetches that wait for one partition
+are served in the order of their arrival, and a member's partitions in another order each time, so
+that no member and no partition starves. Reads never block: a background job first reads bytes that
+are not in memory.
 
 Source: ``DelayedShareFetch``, ``SharePartitionManager`` and ``KafkaApis`` of Apache Kafka 4.3; KIP-932.
 """
@@ -31,9 +32,10 @@ from barnabas.wire.errors import ErrorCode, KafkaError
 RECORD_LOCKS_MAX = 10_000
 """The largest ``group.share.partition.max.record.locks``."""
 COLD_READ_QUEUES = 2
-"""Per log directory."""
+"""Queues of cold reads per log directory."""
 PASSES_MAX = 8
-"""Looks at the partitions while each of them archived what it read."""
+"""Passes over the partitions in one turn. Another pass follows if all records that were read were
+archived."""
 
 
 class FetchTerms(NamedTuple):
@@ -44,11 +46,11 @@ class FetchTerms(NamedTuple):
     bytes_max: int
     bytes_min: int
     committed: bool
-    """Deliver records only of transactions that have ended well."""
+    """Deliver only records of transactions that were committed."""
 
 
 class Delivered(NamedTuple):
-    """The records that a fetch gets of one partition."""
+    """The records of one partition that a fetch delivers."""
 
     records: Buffer
     acquired: Sequence[Acquired]
@@ -135,7 +137,8 @@ class ShareFetches:
         on_done: Callable[[Results], None],
         is_done: Callable[[], bool],
     ) -> None:
-        """Acquire records of `places`, within `wait_ms`; `on_done` gets what there is, perhaps at once."""
+        """Acquire records of `places`, and wait for them up to `wait_ms`; `on_done` gets the
+        result, perhaps at once."""
         fetch = ShareFetch(self, asked, on_done, is_done)
         for topic_id, index in places:
             key = SharePartitionKey(asked.member.group_id, topic_id, index)
@@ -207,8 +210,8 @@ class ShareFetches:
         self._complete(fetch)
 
     def _read(self, fetch: ShareFetch) -> tuple[list[_Read], list[Callable[[], Buffer]]]:
-        """Read what may be acquired: at most the fetch's bytes, in equal parts. What has ended gets its
-        error."""
+        """Read records that may be acquired. Each partition gets an equal part of the fetch's
+        bytes; one that has ended gets its error."""
         limits = self._led.limits(fetch.asked.member.group_id)
         ready: list[LedSharePartition] = []
         for place, led in fetch.led.items():
@@ -233,7 +236,8 @@ class ShareFetches:
     def _read_one(
         self, fetch: ShareFetch, led: LedSharePartition, room: int, cold: list[Callable[[], Buffer]]
     ) -> _Read | None:
-        """The batches of one partition from its next offset; None where it has none, or not in memory."""
+        """The batches of one partition from its next offset; None if it has none, or they are not
+        in memory."""
         machine, partition = led.share_partition, led.partition
         assert machine is not None
         log = partition.readable_log(-1, leader_only=True)
@@ -246,7 +250,7 @@ class ShareFetches:
         try:
             found = partition.read(offset, room, up_to, at_least_one=True, block=block)
         except OffsetOutOfRange:
-            return None  # the log was cut: its start follows
+            return None  # the log was truncated, and its new start offset is not known here yet
         if found is None:
             with suppress(KafkaError, CorruptLogError, OSError):
                 cold.append(log.read_job(offset, room, up_to=up_to))
@@ -262,7 +266,7 @@ class ShareFetches:
         return _Read(led, offset, found.records, batches, aborted)
 
     def _acquire(self, fetch: ShareFetch, reads: Sequence[_Read]) -> bool:
-        """Acquire of what was read; whether the fetch got something."""
+        """Acquire records of `reads`, and return whether the fetch acquired any."""
         asked, now_ms = fetch.asked, self._ports.clock.now_ms()
         limits = self._led.limits(asked.member.group_id)
         left, got = asked.wanted.records_max, False
@@ -287,7 +291,7 @@ class ShareFetches:
         return got
 
     def _read_cold(self, fetch: ShareFetch, jobs: list[Callable[[], Buffer]], last: bool) -> None:
-        """Bring bytes into memory by reading them once where that may block."""
+        """Bring bytes into memory: read them once on another thread."""
         fetch.busy = True
         fetch.cold_reads += 1
 
@@ -318,8 +322,8 @@ class ShareFetches:
     # Acknowledging
 
     def told_most(self, member: Member, place: Place) -> int:
-        """The most records that the member can say something of, one by one: those in flight, and room for
-        those that are in flight no longer."""
+        """The most records that the member can acknowledge one by one: those in flight, and
+        `RECORD_LOCKS_MAX` others that may no longer be."""
         led = self._led.find(SharePartitionKey(member.group_id, *place))
         if led is None or led.share_partition is None:
             return RECORD_LOCKS_MAX
@@ -331,7 +335,8 @@ class ShareFetches:
         told: Mapping[Place, Sequence[Acknowledgement]],
         on_done: Callable[[dict[Place, KafkaError | None]], None],
     ) -> None:
-        """Take what the member says; `on_done` gets the error of each place, or None, once all is kept."""
+        """Apply the member's acknowledgements; `on_done` gets the error of each place, or None,
+        once all are written."""
         outcome: dict[Place, KafkaError | None] = {}
         left = len(told)
         if not left:
@@ -371,7 +376,7 @@ class ShareFetches:
     # The end of sessions
 
     def release(self, session: ShareSession) -> None:
-        """The session is over: what its member holds of its partitions is available again."""
+        """The session is over: release the records that its member holds."""
         group_id, member_id = session.member
         for topic_id, index in session.places:
             led = self._led.find(SharePartitionKey(group_id, topic_id, index))
@@ -383,6 +388,6 @@ class ShareFetches:
             self._led.leave(group_id)
 
     def on_connection_closed(self, connection_id: int) -> None:
-        """A client is gone."""
+        """A client's connection ended: end its session."""
         for session in self.sessions.on_connection_closed(connection_id):
             self.release(session)

@@ -1,8 +1,7 @@
-"""The share duties of a broker, put together: what its handlers get with the first request of a share group.
-
-Owns the parts, and the operations on groups that ask share coordinators in between: an operation decides
-in the group's coordinator, share coordinators are asked when that is committed, another operation notes
-the result.
+"""The parts of a broker that serve share groups, connected. Handlers get them with the first
+request of a share group. This module also has the operations on groups that need share
+coordinators. Such an operation is decided in the group's coordinator; when that is committed, share
+coordinators are asked; and a second operation of the group notes the result.
 
 Source: the parts of Kafka's ``BrokerServer`` and ``GroupCoordinatorService`` that share groups need.
 """
@@ -52,7 +51,7 @@ OnReply = Callable[["Message | KafkaError"], None]
 
 
 class ShareHost(Protocol):
-    """The broker around them."""
+    """The part of the broker that its share groups need."""
 
     @property
     def ports(self) -> Ports: ...
@@ -75,7 +74,7 @@ class ShareHost(Protocol):
 
 
 class ShareGroups:
-    """The parts."""
+    """The coordinators, share partitions and sessions of one broker."""
 
     def __init__(self, broker: ShareHost) -> None:
         config, ports = broker.config, broker.ports
@@ -131,14 +130,14 @@ class ShareGroups:
     # What the broker tells
 
     def on_leadership(self, partition: Partition, epoch: int | None) -> None:
-        """This broker leads a partition of ``__share_group_state``, or does no longer."""
+        """This broker begins or ceases to lead a partition of ``__share_group_state``."""
         if epoch is None:
             end_leading(self.coordinators, partition)
         else:
             begin_leading(self.coordinators, partition)
 
     def on_metadata(self, changes: ImageChanges) -> None:
-        """The image moved by committed records."""
+        """Take note of changes that the image's committed records made."""
         if changes.partitions or changes.topics_deleted or changes.everything:
             self.led.on_metadata()
         if changes.topics_deleted:
@@ -151,7 +150,7 @@ class ShareGroups:
             self._broker.groups.write_all(delete)
 
     def close(self) -> None:
-        """The broker hands over: tell all who wait."""
+        """The broker ends: answer all requests that wait."""
         self.led.close()
         self.client.close()
         self.coordinators.close()
@@ -159,7 +158,7 @@ class ShareGroups:
     # Groups
 
     def beat(self, request: ShareGroupHeartbeatRequest, caller: Caller, on_reply: OnReply) -> None:
-        """A member's heartbeat; partitions without state are initialized behind its answer."""
+        """Serve a member's heartbeat. Partitions without state are initialized after the answer."""
         wanted: list[Initialization] = []
 
         def decide(machine: GroupMachine, at: Instant) -> GroupOutcome:
@@ -177,7 +176,7 @@ class ShareGroups:
         self._broker.groups.write(request.group_id, decide, done)
 
     def initialize(self, wanted: Initialization, on_done: Callable[[Errors], None]) -> None:
-        """Have share coordinators begin the states, and note in the group which have begun."""
+        """Ask share coordinators to begin states, and note in the group which have begun."""
         group_id = wanted.group_id
         asked = {
             SharePartitionKey(group_id, topic_id, index): start
@@ -208,7 +207,7 @@ class ShareGroups:
         request: AlterShareGroupOffsetsRequest,
         on_reply: Callable[[Message | KafkaError, Errors], None],
     ) -> None:
-        """AlterShareGroupOffsets: the answer, and what share coordinators had against it."""
+        """Serve AlterShareGroupOffsets; the answer includes the errors of share coordinators."""
         wanted: list[Initialization] = []
 
         def decide(machine: GroupMachine, at: Instant) -> GroupOutcome:
@@ -232,8 +231,8 @@ class ShareGroups:
         names: list[str],
         on_done: Callable[[KafkaError | None, Mapping[Uuid, KafkaError | None], list[Any]], None],
     ) -> None:
-        """DeleteShareGroupOffsets: why the whole was refused, or the outcome by topic id and the answers of
-        topics that have no offsets."""
+        """Serve DeleteShareGroupOffsets. `on_done` gets the error of the whole request, or the
+        outcome by topic id and the answers of topics without offsets."""
         wanted: dict[Uuid, frozenset[int]] = {}
         refused: list[Any] = []
 
@@ -258,7 +257,7 @@ class ShareGroups:
         self._broker.groups.write(group_id, decide, done)
 
     def end_states(self, group_id: str, on_done: Callable[[KafkaError | None], None]) -> None:
-        """Before a share group is deleted: have share coordinators delete its states."""
+        """Ask share coordinators to delete a group's states, before the group is deleted."""
         wanted: dict[Uuid, frozenset[int]] = {}
 
         def decide(machine: GroupMachine, at: Instant) -> GroupOutcome:
@@ -289,7 +288,7 @@ class ShareGroups:
 
 
 def not_deleted(errors: Errors) -> Errors:
-    """The states that still exist. Those of topics that were deleted went with them."""
+    """The states that still exist. A topic's deletion has deleted its states."""
     gone = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return {key: error for key, error in errors.items() if error.code != gone}
 

@@ -1,17 +1,18 @@
-"""One partition as one share group sees it, at the leader: a pure machine of locks and deliveries.
+"""One share partition (a partition for one share group) at its leader: a pure machine of locks and
+deliveries.
 
-A member acquires records, holds them until its lock ends, and accepts, releases or rejects them. A record
-that is released or whose lock ends is delivered again, until it was delivered `deliveries_max` times; then
-it is archived, as a rejected one is. Which records are final is written to the share coordinator before an
-acknowledgement is answered; a write that fails gives the records back to their member. Writes follow one
-another: what is acknowledged while one is under way goes with the next.
+A member acquires records, holds them until its lock ends, and accepts, releases or rejects them. A
+record that is released or whose lock ends is delivered again, `deliveries_max` times at most; then
+it is archived, like a rejected record. An acknowledgement is answered after its outcome is written
+to the share coordinator; a failed write gives the records back to their member. One write is under
+way at a time: the next one has what was acknowledged meanwhile.
 
 Invariants: a record has at most one holder; the start never goes back while this leader leads; a settled
 record is not delivered again.
 
-Records that were delivered often come alone or in small parts, so that one that kills its consumers takes
-few others with it. Offsets that the log lacks (compaction, markers) are acquired with their neighbours;
-the member acknowledges them as gaps.
+Records that were delivered often are delivered alone or in small parts: a record that crashes its
+consumers then affects few others. Offsets that the log lacks (compaction, markers) are acquired
+with their neighbours; the member acknowledges them as gaps.
 
 Source: ``SharePartition`` of Apache Kafka 4.3; KIP-932, KIP-1206 (strict `max_records`), KIP-1222
 (renewal), KIP-1226 (`delivery_complete_count`).
@@ -28,7 +29,7 @@ from barnabas.share.delivery import DeliveryState, StateBatch, combine
 from barnabas.wire.errors import ErrorCode, KafkaError
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
-"""The kinds of acknowledgement, as in requests."""
+"""The kinds of acknowledgement, by their numbers in requests."""
 _STATE_AFTER = {
     GAP: DeliveryState.ARCHIVED,
     ACCEPT: DeliveryState.ACKNOWLEDGED,
@@ -40,7 +41,7 @@ DELIVERED_WHOLE_MIN = 2
 
 
 class ShareLimits(NamedTuple):
-    """The group's configuration, as it is now."""
+    """The group's present configuration."""
 
     deliveries_max: int
     in_flight_max: int
@@ -66,7 +67,7 @@ class Acknowledgement(NamedTuple):
 
 
 class DeliveryChange:
-    """Records that changed together, and what is to be written of them."""
+    """Records that changed together, and the batches to write for them."""
 
     __slots__ = ("batches",)
 
@@ -78,7 +79,7 @@ class DeliveryChange:
 
 
 class StateWrite(NamedTuple):
-    """A write to the share coordinator: call `on_written` with it."""
+    """A write to the share coordinator. Its result goes to `on_written`."""
 
     state_epoch: int
     leader_epoch: int
@@ -89,7 +90,7 @@ class StateWrite(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """The most that a member takes."""
+    """The most that a member acquires at once."""
 
     records_max: int
     batch_size: int = 0
@@ -118,8 +119,9 @@ class SharePartition:
         start_offset: int,
         batches: Sequence[StateBatch] = (),
     ) -> None:
-        """The state that the share coordinator kept: `batches` are sorted and apart. Offsets between them
-        were not delivered by a leader that could write it."""
+        """Begin with the share coordinator's state. `batches` are sorted and do not overlap.
+        Offsets between them count as not delivered: if an earlier leader delivered them, it did not
+        write it."""
         self.leader_epoch = leader_epoch
         self.state_epoch = state_epoch
         self.in_flight = flight = InFlightPieces(start_offset)
@@ -130,7 +132,7 @@ class SharePartition:
             flight.add(Piece(batch.first, batch.last, state, batch.deliveries))
         flight.join()
         self.may_be_available = bool(len(flight))
-        """Some piece may be available; else there is nothing before the end."""
+        """Whether a piece may be available; else there is nothing to acquire before the end."""
         self._deadline_ms = math.inf
         self._queued: list[DeliveryChange] = []
         self._writing: StateWrite | None = None
@@ -144,7 +146,7 @@ class SharePartition:
         return {"start": flight.start, "end": flight.end, "pieces": list(map(repr, flight.pieces))}
 
     def validate(self) -> None:
-        """Check the invariants of the pieces. Raises AssertionError."""
+        """Raises AssertionError if the pieces break an invariant."""
         self.in_flight.validate()
         first = next(iter(self.in_flight.pieces), None)
         assert first is None or not first.is_settled, f"{first!r} is settled: {self!r}"
@@ -161,7 +163,7 @@ class SharePartition:
         return self.in_flight.end
 
     def can_acquire(self, limits: ShareLimits) -> bool:
-        """Whether a member may be delivered something, if the log has it."""
+        """Whether a member may acquire records, if the log has them."""
         flight = self.in_flight
         return self.next_fetch_offset() < flight.end or flight.size < limits.in_flight_max
 
@@ -174,8 +176,8 @@ class SharePartition:
         limits: ShareLimits,
         now_ms: float,
     ) -> list[Acquired]:
-        """Deliver to `member` what it wants of `batches` (first and last offset of each), which were read
-        from `fetch_offset` on."""
+        """Let `member` acquire what it wants of `batches` (first and last offset of each), which
+        were read from `fetch_offset` on."""
         if not batches or wanted.records_max <= 0:
             return []
         flight = self.in_flight
@@ -206,7 +208,8 @@ class SharePartition:
         limits: ShareLimits,
         now_ms: float,
     ) -> tuple[list[Acquired], bool]:
-        """Deliver available records in `span`; whether others may come with them."""
+        """Let the member acquire available records in `span`, and return whether it may acquire
+        others with them."""
         found: list[Acquired] = []
         left = wanted.records_max
         for piece in self.in_flight.over(*span):
@@ -232,7 +235,7 @@ class SharePartition:
         return found, True
 
     def _skip_missing(self, offset: int, begin: int) -> None:
-        """The log has nothing from `offset` to before `begin`: records there are archived."""
+        """Archive the offsets from `offset` to before `begin`, which the log does not have."""
         flight = self.in_flight
         for piece in flight.between(offset, min(begin, flight.end) - 1):
             if piece.is_available:
@@ -244,8 +247,8 @@ class SharePartition:
     def archive(
         self, acquired: Sequence[Acquired], ranges: Sequence[tuple[int, int]]
     ) -> list[Acquired]:
-        """Take `ranges` out of what was just acquired: they are of aborted transactions, and no member
-        gets them. Returns the rest."""
+        """Archive `ranges` of what was just acquired: their transactions were aborted. Returns the
+        rest."""
         left = list(acquired)
         for first, last in ranges:
             kept: list[Acquired] = []
@@ -273,9 +276,9 @@ class SharePartition:
     def acknowledge(
         self, member: str, told: Sequence[Acknowledgement], limits: ShareLimits, now_ms: float
     ) -> DeliveryChange | None:
-        """Take what a member says of the records that it holds, in the order of offsets: all of it, or none.
-        The change to wait for; None where nothing has to be written. Raises INVALID_RECORD_STATE,
-        INVALID_REQUEST."""
+        """Apply a member's acknowledgements of records that it holds, in the order of offsets: all
+        of them, or none. Returns the change to wait for; None if nothing has to be written. Raises
+        INVALID_RECORD_STATE, INVALID_REQUEST."""
         start = self.in_flight.start
         present = [
             item._replace(first=max(item.first, start)) for item in told if item.last >= start
@@ -318,7 +321,7 @@ class SharePartition:
         change.batches.append(StateBatch(piece.first, piece.last, state, piece.deliveries))
 
     def release(self, member: str, limits: ShareLimits) -> DeliveryChange | None:
-        """The member is gone: what it holds is available again."""
+        """The member is gone: release the records that it holds."""
         change = DeliveryChange()
         for piece in self.in_flight.pieces:
             held = piece.state is DeliveryState.ACQUIRED and piece.pending is None
@@ -327,18 +330,18 @@ class SharePartition:
         return self._queue(change)
 
     def holds(self, member: str) -> int:
-        """How many offsets the member holds."""
+        """The number of offsets that the member holds."""
         held = DeliveryState.ACQUIRED
         return total(p for p in self.in_flight.pieces if p.member == member and p.state is held)
 
     # Time
 
     def deadline_ms(self) -> float:
-        """When to call `on_deadline`: not later than the first lock ends, perhaps earlier."""
+        """The time of the next call of `on_deadline`: when the first lock ends, or earlier."""
         return self._deadline_ms
 
     def on_deadline(self, limits: ShareLimits, now_ms: float) -> bool:
-        """End the locks whose time is over, at once; that is written afterwards. Whether one ended."""
+        """End the locks whose time is over, before that is written. Returns whether one ended."""
         change, self._deadline_ms = DeliveryChange(), math.inf
         for piece in self.in_flight.pieces:
             if piece.state is not DeliveryState.ACQUIRED or piece.pending is not None:
@@ -361,7 +364,7 @@ class SharePartition:
     # What is written
 
     def keep_start(self) -> None:
-        """Have the start written although no record has changed: this leader has chosen it."""
+        """Write the start offset although no record has changed: this leader has chosen it."""
         self._queued.append(DeliveryChange())
 
     def _queue(self, change: DeliveryChange) -> DeliveryChange | None:
@@ -376,7 +379,7 @@ class SharePartition:
         return self._writing is not None or bool(self._queued)
 
     def take_write(self) -> StateWrite | None:
-        """The next write, where there is something to write and none is under way."""
+        """The next write; None if there is nothing to write, or a write is under way."""
         if self._writing is not None or not self._queued:
             return None
         changes, self._queued = tuple(self._queued), []
@@ -396,8 +399,8 @@ class SharePartition:
     def on_written(
         self, write: StateWrite, error: KafkaError | None, limits: ShareLimits, now_ms: float
     ) -> None:
-        """The write is kept, or failed: then its records are as they were. Where their lock has ended, they
-        are released, which is written next."""
+        """The write ended. If it failed, its records return to their old state; those whose lock
+        has ended meanwhile are released with the next write."""
         assert self._writing is write, f"{write} is not under way: {self!r}"
         self._writing = None
         changes, released = set(map(id, write.changes)), DeliveryChange()
@@ -416,7 +419,7 @@ class SharePartition:
         self._moved()
 
     def advance_log_start(self, offset: int) -> None:
-        """The log begins at `offset` now: what lay before is not delivered any more."""
+        """The log begins at `offset` now: records before it are no longer delivered."""
         if offset > self.in_flight.start:
             self.in_flight.begin_at(offset)
             self._moved()
@@ -436,7 +439,8 @@ def _after_lock(piece: Piece, deliveries_max: int) -> DeliveryState:
 
 
 def _part_size(piece: Piece, deliveries_max: int) -> int:
-    """How many records of a piece that was delivered often are delivered together; 0: any number."""
+    """The number of records of a piece that are delivered together, by how often it was delivered;
+    0: any number."""
     limit = max(DELIVERED_WHOLE_MIN, math.ceil(deliveries_max / 2))
     if piece.deliveries < limit:
         return 0
@@ -448,8 +452,8 @@ def _part_size(piece: Piece, deliveries_max: int) -> int:
 def _end_of(
     first: int, records: int, last: int, batches: Sequence[tuple[int, int]], wanted: Wanted
 ) -> int:
-    """The last offset to acquire from `first` on: `records` of them, up to the end of their batch where
-    that is allowed."""
+    """The last offset to acquire from `first` on: `records` of them, and the rest of the last batch
+    if that is allowed."""
     end = first + records - 1
     if end >= last:
         return last
@@ -463,7 +467,7 @@ def _end_of(
 def _parts(
     first: int, last: int, batches: Sequence[tuple[int, int]], wanted: Wanted
 ) -> list[Acquired]:
-    """New records as they are reported: cut between batches into parts of about the batch size."""
+    """Cut new records between batches into parts of about the batch size."""
     parts: list[Acquired] = []
     if not wanted.strict and wanted.batch_size and last - first + 1 > wanted.batch_size:
         for low, _ in batches:

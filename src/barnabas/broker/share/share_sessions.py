@@ -1,7 +1,7 @@
-"""Share sessions: which partitions a member fetches, so that its requests need not name them each time.
+"""Share sessions keep which partitions a member fetches, so that its requests need not name them.
 
-A member has one session with each broker, on one connection, and ends it with epoch -1. A session whose
-connection ends is over, and what its member holds there is released.
+A member has one session with each broker, on one connection, and ends it with epoch -1. The end of
+the connection ends the session, and releases the records that its member holds there.
 
 Source: ``ShareSessionCache``, ``ShareSession`` and ``SharePartitionManager.newContext`` of Apache Kafka
 4.3.
@@ -39,7 +39,8 @@ class ShareSession:
         self.epoch = next_epoch(INITIAL_EPOCH)
         """The epoch of its next request."""
         self.places: dict[Place, bool] = {}
-        """In the order of their addition; whether the next answer has to name the partition."""
+        """The partitions in the order of their addition, and whether the next answer has to name
+        each."""
 
     def __repr__(self) -> str:
         return f"ShareSession({self.member}, epoch {self.epoch}, {len(self.places)} partitions)"
@@ -51,11 +52,11 @@ class ShareSession:
             self.places.pop(place, None)
 
     def is_reported(self, place: Place, *, records: bool, error: bool) -> bool:
-        """Whether an answer has to name the partition; what comes next is noted."""
+        """Whether this answer has to name the partition. Also notes whether the next one has to."""
         must = records or error or self.places.get(place, False)
         if place in self.places:
             self.places[place] = error
-            if records:  # the others come first next time
+            if records:  # the next fetch begins with the others
                 self.places[place] = self.places.pop(place)
         return must
 
@@ -68,9 +69,9 @@ class ShareSessions:
         self._sessions: dict[Member, ShareSession] = {}
         self._by_connection: dict[int, dict[Member, None]] = {}
         self._members_of: Counter[str] = Counter()
-        """Sessions by group."""
+        """The number of sessions by group."""
         self.evictions = 0
-        """Sessions that ended with their connection."""
+        """The number of sessions that ended with their connection."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -86,7 +87,7 @@ class ShareSessions:
         return group_id in self._members_of
 
     def begin(self, member: Member, connection_id: int) -> ShareSession:
-        """A new session in place of an earlier one. Raises SHARE_SESSION_LIMIT_REACHED."""
+        """Begin a session, and end the member's earlier one. Raises SHARE_SESSION_LIMIT_REACHED."""
         self.remove(member)
         if len(self._sessions) >= self._sessions_max:
             raise KafkaError(
@@ -113,7 +114,7 @@ class ShareSessions:
         return session
 
     def remove(self, member: Member) -> ShareSession | None:
-        """End the member's session; None where it has none."""
+        """End the member's session and return it; None if it has none."""
         session = self._sessions.pop(member, None)
         if session is not None:
             members = self._by_connection.get(session.connection_id, {})
@@ -126,7 +127,7 @@ class ShareSessions:
         return session
 
     def end(self, session: ShareSession) -> bool:
-        """End this session; not a newer one of its member. Whether it had not ended yet."""
+        """End this session, but not a newer one of its member. Returns whether it existed."""
         if self._sessions.get(session.member) is not session:
             return False
         self.remove(session.member)

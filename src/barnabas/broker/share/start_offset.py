@@ -1,7 +1,6 @@
-"""The first offset of a share partition that has none yet: ``share.auto.offset.reset``.
-
-``latest`` is the high watermark, ``earliest`` the log's start, ``by_duration:PT1H`` the first record that
-is not older than that. Source: ``ShareGroupAutoOffsetResetStrategy`` of Apache Kafka 4.3.
+"""Chooses the start offset of a new share partition by ``share.auto.offset.reset``. ``latest`` is
+the high watermark, ``earliest`` the log's start, and ``by_duration:PT1H`` the first record of the
+last hour. Source: ``ShareGroupAutoOffsetResetStrategy`` of Apache Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ OnOffset = Callable[[int | KafkaError], None]
 
 
 class StartOffsets:
-    """Chooses them."""
+    """Chooses start offsets."""
 
     def __init__(self, ports: Ports, cluster: ClusterTopics) -> None:
         self._ports = ports
@@ -57,7 +56,7 @@ class StartOffsets:
 
 
 def _found(partition: Partition, on_done: OnOffset, result: Stamped | KafkaError | None) -> None:
-    """The record that was found, if readers see it; else the end of what they see."""
+    """The offset of the record that was found, if readers see it; else the end of what they see."""
     if isinstance(result, KafkaError):
         on_done(result)
         return

@@ -1,8 +1,6 @@
-"""Requests of this broker to share coordinators, this broker's own among them.
-
-A request goes to the leader of the share partition's part of ``__share_group_state``; the topic is created
-when the first one is asked for. A coordinator that is not there, moves or loads is asked again until
-`patience_ms` are over.
+"""Sends requests to share coordinators, among them this broker's own. A request goes to the leader
+of the share partition's part of ``__share_group_state``; the first request creates the topic. A
+request is retried until `patience_ms` are over if the coordinator is unknown, moves or loads.
 
 Source: ``DefaultStatePersister`` and ``PersisterStateManager`` of Apache Kafka 4.3.
 """
@@ -41,7 +39,7 @@ OnResult = Callable[[Any], None]
 
 
 class StateClient:
-    """The share coordinators of the cluster."""
+    """A client of the cluster's share coordinators."""
 
     def __init__(
         self,
@@ -51,7 +49,8 @@ class StateClient:
         create_topic: Callable[[], None],
         patience_ms: float,
     ) -> None:
-        """`leader_of` a share partition's key: its coordinator, None while there is none."""
+        """`leader_of` gives the coordinator of a share partition's key; None while there is
+        none."""
         self._ports = ports
         self._peers = peers
         self._leader_of = leader_of
@@ -60,13 +59,13 @@ class StateClient:
         self._closed = False
 
     def close(self) -> None:
-        """The broker stops: nothing is tried again."""
+        """The broker stops: no request is retried."""
         self._closed = True
 
     def initialize(
         self, key: SharePartitionKey, state_epoch: int, start_offset: int, on_done: OnResult
     ) -> None:
-        """Begin a state."""
+        """Begin the state of a share partition."""
         asked = initializing.PartitionData(
             partition=key.partition, state_epoch=state_epoch, start_offset=start_offset
         )
@@ -78,7 +77,7 @@ class StateClient:
         )
 
     def read(self, key: SharePartitionKey, leader_epoch: int, on_done: OnResult) -> None:
-        """Take a state over as leader."""
+        """Take over a state as leader."""
         asked = reading.PartitionData(partition=key.partition, leader_epoch=leader_epoch)
         topic = reading.ReadStateData(topic_id=key.topic_id, partitions=[asked])
         self._begin(
@@ -88,7 +87,7 @@ class StateClient:
         )
 
     def write(self, key: SharePartitionKey, write: StateWrite, on_done: OnResult) -> None:
-        """Keep what was acknowledged."""
+        """Write acknowledgements to a state."""
         asked = writing.PartitionData(
             partition=key.partition,
             state_epoch=write.state_epoch,
@@ -113,7 +112,7 @@ class StateClient:
         )
 
     def delete(self, key: SharePartitionKey, on_done: OnResult) -> None:
-        """End a state."""
+        """Delete a state."""
         asked = deleting.PartitionData(partition=key.partition)
         topic = deleting.DeleteStateData(topic_id=key.topic_id, partitions=[asked])
         self._begin(
@@ -123,7 +122,7 @@ class StateClient:
         )
 
     def summarize(self, key: SharePartitionKey, on_done: OnResult) -> None:
-        """Look at a state, for those who describe the group."""
+        """Read a summary of a state, for a description of its group."""
         asked = summarizing.PartitionData(partition=key.partition)
         topic = summarizing.ReadStateSummaryData(topic_id=key.topic_id, partitions=[asked])
         self._begin(
@@ -180,7 +179,7 @@ class StateClient:
 
 
 class _Asked:
-    """One request on its way."""
+    """One request that is not answered."""
 
     __slots__ = ("key", "on_done", "pause_ms", "request", "until_ms")
 

@@ -1,7 +1,6 @@
-"""The requests to share coordinators: each partition of a request is an operation of its own.
-
-The answer comes when all are committed. A request without topics, partitions or a group has an empty
-answer. Source: ``ShareCoordinatorService`` of Apache Kafka 4.3.
+"""Serves the requests to share coordinators. Each partition of a request is an operation of its
+own, and the answer follows when all are committed. A request without topics, partitions or a group
+has an empty answer. Source: ``ShareCoordinatorService`` of Apache Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ Decide = Callable[[ShareMachine, SharePartitionKey, Any, Instant], ShareOutcome]
 
 
 class Answers(NamedTuple):
-    """The classes of a response, from the whole to one partition."""
+    """The classes of a response: the whole, its topics and their partitions."""
 
     response: Callable[..., Message]
     topic: Callable[..., Message]

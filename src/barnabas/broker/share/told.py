@@ -1,4 +1,4 @@
-"""Members' acknowledgements in ShareFetch and ShareAcknowledge, checked and taken apart.
+"""Checks and takes apart the acknowledgements in ShareFetch and ShareAcknowledge.
 
 Source: ``KafkaApis.validateAcknowledgementBatches`` of Apache Kafka 4.3; KIP-932, KIP-1222 (renewal).
 """
@@ -31,9 +31,9 @@ def check_member(group_id: str | None, member_id: str | None) -> None:
 def told_of(
     topics: Iterable[Any], version: int, most: Callable[[Place], int], *, renews: bool
 ) -> tuple[Told, Outcome]:
-    """The acknowledgements by partition; and the outcome of partitions that have none, or a wrong one. A
-    request in which locks are renewed says so (`renews`). `most`: how many records of a partition may be
-    named one by one."""
+    """The acknowledgements by partition, and the outcome of partitions that have none or wrong
+    ones. `renews`: the request may renew locks. `most`: the number of a partition's records that
+    may be named one by one."""
     named: Counter[Place] = Counter()
     told: Told = {}
     outcome: Outcome = {}
@@ -55,7 +55,7 @@ def told_of(
 
 
 def _runs(batches: Iterable[Any], version: int, renews: bool) -> list[Acknowledgement]:
-    """The batches as runs of one kind."""
+    """The acknowledgements of the batches; neighbours of one kind are joined."""
     runs: list[Acknowledgement] = []
     before = -1
     for batch in batches:

@@ -1,1 +1,1 @@
-"""Transactions on a broker: its coordinators, their markers, and the check of a write's partitions."""
+"""Transactions on a broker: coordinators, their markers, and the verification of writes."""

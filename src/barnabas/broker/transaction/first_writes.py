@@ -67,8 +67,8 @@ class WriteQuestion(NamedTuple):
 
 
 def is_verifying(broker: TransactionalWriteRole, question: WriteQuestion) -> bool:
-    """Whether the coordinator is asked: ``transaction.partition.verification.enable`` is true, or the request
-    adds partitions."""
+    """Whether the coordinator is asked: if ``transaction.partition.verification.enable`` is true,
+    or the request adds partitions."""
     return question.adds or broker.broker_texts().get(ENABLE, "true").lower() != "false"
 
 
@@ -150,7 +150,7 @@ def verify_produce(
         except KafkaError as error:
             if error.code is ErrorCode.INVALID_PRODUCER_EPOCH:
                 fenced[key, index] = error
-            continue  # the append finds every other error again
+            continue  # the append reports every other error
         if verification is not None:
             wanted[key, index] = (partition.topic, partition.index), verification
     if not wanted:

@@ -1,9 +1,10 @@
-"""Markers on their way into the partitions of transactions whose end is committed.
+"""Sends markers to the partitions of transactions whose end is committed.
 
-The coordinator's broker sends them: one request to a broker at a time, with the markers of all transactions
-that wait for partitions which it leads. What fails is tried again, at the leader of then, until every
-partition has its marker or is gone with its topic; the coordinator then learns that the transaction is
-complete. When the coordinator's shard ends, the next one begins with all partitions again.
+The coordinator's broker sends them: one request to a broker at a time, with the markers of all
+transactions that wait for partitions which it leads. A marker that fails is sent again, to the
+leader at that time, until every partition has its marker or is deleted. Then the coordinator learns
+that the transaction is complete. When the coordinator moves, its next shard begins with all
+partitions again.
 
 Writing a marker twice is harmless until the transaction is complete. After that it would end the producer's
 *next* transaction, where transactions share an epoch (before KIP-890's version 2): nothing is sent for a
@@ -12,9 +13,9 @@ partition that has its marker.
 A partition counts as deleted when it is missing for `MISSING_MS`: this broker may know of a partition's
 creation later than the former coordinator did.
 
-Source: ``TransactionMarkerChannelManager`` and ``TransactionMarkerRequestCompletionHandler`` of Apache Kafka
-4.3. Kafka gives a transaction up, until its coordinator moves, where a leader answers
-TRANSACTION_COORDINATOR_FENCED; here that is tried again.
+Source: ``TransactionMarkerChannelManager`` and ``TransactionMarkerRequestCompletionHandler`` of
+Apache Kafka 4.3. If a leader answers TRANSACTION_COORDINATOR_FENCED, Kafka gives the transaction up
+until its coordinator moves; here the marker is sent again.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from barnabas.wire.schema import Message
 
 PURPOSE = "transaction-markers"
 MARKER_RETRY_MS = 100.0
-"""Before what failed is tried again."""
+"""Delay before a marker that failed is sent again."""
 MISSING_MS = 1_000.0
 
 _WRITTEN = frozenset(
@@ -63,14 +64,15 @@ class EndingState(Enum):
     """The state of a transaction whose end is committed."""
 
     WRITING = "writing markers"
-    """Some partition lacks its marker."""
+    """At least one partition lacks its marker."""
     COMPLETING = "completing"
-    """Every partition has its marker, or is gone; the coordinator writes that the transaction is complete."""
+    """Every partition has its marker or is deleted; the coordinator writes that the transaction is
+    complete."""
     COMPLETION_REFUSED = "completion refused"
-    """The coordinator's log refused that; it is tried again."""
+    """The coordinator's log refused to write that; the coordinator tries again."""
     COMPLETE = "complete"
     CANCELLED = "cancelled"
-    """The coordinator's shard ended, or has decided something else."""
+    """The coordinator's shard ended, or made another decision."""
 
 
 ENDING_MOVES: Mapping[EndingState, Mapping[EndingState, str]] = MappingProxyType(
@@ -93,7 +95,7 @@ ENDING_MOVES: Mapping[EndingState, Mapping[EndingState, str]] = MappingProxyType
     }
 )
 OVER = frozenset({EndingState.COMPLETE, EndingState.CANCELLED})
-"""States of endings that are known no more."""
+"""States in which an ending is forgotten."""
 
 
 class _Ending:
@@ -115,7 +117,7 @@ class _Ending:
         self.coordinator_epoch = coordinator_epoch
         self.markers = markers
         self.remaining = dict(markers.ending.partitions)
-        """The partitions without their marker; none in a later state than WRITING."""
+        """The partitions without their marker; empty in every state after WRITING."""
         self.missing_since_ms: dict[TopicPartition, float] = {}
 
     def enter(self, state: EndingState) -> None:
@@ -151,15 +153,15 @@ class MarkerCounts(NamedTuple):
 
     transactions: int
     markers: int
-    """Partitions without the marker of a transaction that has ended."""
+    """Partitions that lack the marker of a transaction."""
     tried_again: int
-    """The number of these that are tried again: their leader is unknown, or did not write the marker."""
+    """Partitions among them whose leader is unknown, or did not write the marker."""
     completions_tried_again: int
     """Transactions with all markers whose completion the log refused."""
 
 
 class Markers:
-    """All markers that this broker's coordinators have to write."""
+    """The markers that this broker's coordinators have to send."""
 
     def __init__(
         self,
@@ -176,19 +178,20 @@ class Markers:
         """All and only endings that are not `OVER`, by partition of ``__transaction_state`` and transactional
         id."""
         self._queued: dict[int, dict[_Ending, Places]] = {}
-        """The content of the next request to each broker: only endings in state WRITING. Only a broker that
-        is asked has any."""
+        """The content of the next request to each broker: only endings in state WRITING. A broker
+        without a request under way has none."""
         self._asking: dict[int, dict[_Ending, Places]] = {}
         """The content of the request to each broker that is under way. Its endings may be in any state."""
         self._later: dict[_Ending, Places] = {}
-        """The next try: endings in state WRITING with partitions, and all endings in state
-        COMPLETION_REFUSED, without."""
+        """The content of the next retry: endings in state WRITING with partitions, and all endings
+        in state COMPLETION_REFUSED without."""
         self._wakeup: Wakeup | None = None
-        """Set while there is a next try."""
+        """Set while `_later` is not empty."""
 
     def validate(self) -> None:
-        """Raises AssertionError where a collection does not have exactly the endings that it names, and where
-        a marker that lacks is not on its way. For tests and the simulator, between two turns of the loop."""
+        """Raises AssertionError if a collection does not have exactly the endings that its
+        docstring says, or if a missing marker is neither queued, asked for nor retried. For tests
+        and the simulator, between two turns of the loop."""
         known = {e: None for endings in self._endings.values() for e in endings.values()}
         for ending in known:
             is_writing = ending.state is EndingState.WRITING
@@ -208,7 +211,8 @@ class Markers:
                 assert ending in known and ending.state is EndingState.WRITING, f"{ending} queued"
 
     def _validate_remaining(self, ending: _Ending) -> None:
-        """Each partition without its marker is asked for, queued, or tried again."""
+        """Raises AssertionError unless each partition without its marker is asked for, queued or
+        retried."""
         ways = (*self._queued.values(), *self._asking.values(), self._later)
         on_its_way = {place for way in ways for place in way.get(ending, ())}
         lost = ending.remaining.keys() - on_its_way
@@ -233,13 +237,13 @@ class Markers:
         ]
 
     def asked(self) -> Iterator[tuple[int, SendMarkers]]:
-        """All that is being written, with its partition of ``__transaction_state``."""
+        """All markers that are not written, each with its partition of ``__transaction_state``."""
         for partition, endings in self._endings.items():
             for ending in endings.values():
                 yield partition, ending.markers
 
     def counts(self) -> MarkerCounts:
-        """How much waits, counted now."""
+        """The number of markers and completions that wait now."""
         endings = [ending for some in self._endings.values() for ending in some.values()]
         later = self._later.values()
         return MarkerCounts(
@@ -254,7 +258,7 @@ class Markers:
         return {name: [str(place) for place in places] for name, _, places in self.pending()}
 
     def add(self, partition: int, coordinator_epoch: int, markers: SendMarkers) -> None:
-        """Write `markers`, for the shard of `partition` in `coordinator_epoch`."""
+        """Send `markers` for the shard of `partition` in `coordinator_epoch`."""
         ending = _Ending(partition, coordinator_epoch, markers)
         former = self._endings.setdefault(partition, {}).get(markers.transactional_id)
         if former is not None:
@@ -263,7 +267,7 @@ class Markers:
         self._send_all(self._route(ending, ending.remaining))
 
     def cancel(self, partition: int) -> None:
-        """The shard of `partition` ended."""
+        """The shard of `partition` ended: forget its endings."""
         for ending in self._endings.pop(partition, {}).values():
             self._cancel(ending)
 
@@ -272,14 +276,14 @@ class Markers:
         self._stop_asking(ending)
 
     def _stop_asking(self, ending: _Ending) -> None:
-        """It needs no marker any more, beside those that are asked for."""
+        """Take the ending out of every request but those under way."""
         self._later.pop(ending, None)
         for queued in self._queued.values():
             queued.pop(ending, None)
 
     def on_metadata_change(self) -> None:
-        """The metadata moved: try again what waits, and what was asked of brokers that lead no longer: those
-        may answer nothing for long."""
+        """Send again what waits for a retry, and what brokers were asked that no longer lead: they
+        may take long to answer."""
         self._leave_former_leaders()
         if self._later:
             later, self._later = self._later, {}
@@ -305,10 +309,10 @@ class Markers:
         self._later.clear()
         self._queued.clear()
 
-    # Where to
+    # The partitions' leaders
 
     def _route(self, ending: _Ending, places: Places) -> dict[int, None]:
-        """Queue those of `places` that have no marker at their leaders; these."""
+        """Queue those of `places` that have no marker at their leaders, and return the leaders."""
         brokers: dict[int, None] = {}
         for place in [place for place in places if place in ending.remaining]:
             leader = self._leader_of(place)
@@ -324,7 +328,7 @@ class Markers:
         return brokers
 
     def _leader_of(self, place: TopicPartition) -> int | None:
-        """None where the cluster has no such partition."""
+        """None if the cluster has no such partition."""
         topic = self._image.topics_by_name.get(place.topic)
         if topic is None or not topic.has(place.partition):
             return None
@@ -366,7 +370,7 @@ class Markers:
                 continue
             if (
                 ending.markers.ending.producer_id in producers
-            ):  # the answer tells markers apart by it
+            ):  # the answer identifies a marker by its producer id
                 self._queued.setdefault(broker, {})[ending] = places
                 continue
             producers.add(ending.markers.ending.producer_id)
@@ -405,7 +409,7 @@ class Markers:
             )
             if code in _WRITTEN:
                 ending.remaining.pop(place, None)
-            elif place in ending.remaining:  # else another leader has it meanwhile
+            elif place in ending.remaining:  # else another leader has written it meanwhile
                 failed[place] = None
             if code not in (ErrorCode.NONE, ErrorCode.NETWORK_EXCEPTION):
                 self._ports.log(
@@ -417,7 +421,7 @@ class Markers:
         elif not ending.remaining:
             self._complete(ending)
 
-    # The end
+    # The completion
 
     def _complete(self, ending: _Ending) -> None:
         transactional_id, decided = ending.markers
@@ -442,7 +446,7 @@ class Markers:
 
 
 def _answers_of(response: Any) -> dict[tuple[int, str, int], ErrorCode]:
-    """The errors by producer id, topic and partition. Nothing where there is no answer."""
+    """The errors by producer id, topic and partition. Empty if there is no answer."""
     if isinstance(response, ChannelError):
         return {}
     assert isinstance(response, WriteTxnMarkersResponse)

@@ -1,17 +1,17 @@
-"""Whether a partition belongs to a transaction, asked of the transaction's coordinator (KIP-890).
+"""Asks a transaction's coordinator whether a partition belongs to the transaction (KIP-890).
 
-A leader that gets the first batch of a transaction asks before it appends, and so does a group's coordinator
-before it takes offsets of one: a request that comes late would else open a transaction that ended, and which
-is never ended again. A client of ``transaction.version`` 2 does not add partitions by itself; the question
-then adds them (`add`).
+A leader asks before it appends the first batch of a transaction; a group's coordinator asks before
+it takes a transaction's offsets. Otherwise a late request could open a transaction again that has
+ended, and would then stay open for ever. A client of ``transaction.version`` 2 does not add
+partitions by itself; the question then adds them (`add`).
 
-Questions to one coordinator go in one request, and one request to a broker is under way at a time.
-Questions of one producer about one transactional id are put together; those of two producers that use the
-same id follow each other, and the coordinator says which of the two is fenced.
+Questions to one coordinator share a request, and one request to a broker is under way at a time.
+Questions of one producer about one transactional id are joined. If two producers use the same id,
+their questions are sent one after the other, and the coordinator says which of the two is fenced.
 
-Source: ``AddPartitionsToTxnManager`` of Apache Kafka 4.3, and ``ReplicaManager`` for the time during which
-CONCURRENT_TRANSACTIONS is answered by asking again. Kafka refuses the earlier of two questions of one
-producer with NETWORK_EXCEPTION; here both are answered.
+Source: ``AddPartitionsToTxnManager`` of Apache Kafka 4.3, and ``ReplicaManager`` for how long a
+question is asked again after CONCURRENT_TRANSACTIONS. Kafka refuses the earlier of two questions of
+one producer with NETWORK_EXCEPTION; here both are answered.
 """
 
 from __future__ import annotations
@@ -39,9 +39,12 @@ OnVerdicts: TypeAlias = Callable[[Verdicts], None]
 PURPOSE = "transactions"
 
 _IN_A_WRITE = {
-    ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH,  # what producers know from a write
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: ErrorCode.INVALID_TXN_STATE,  # it is the broker's, not theirs
-    ErrorCode.OPERATION_NOT_ATTEMPTED: ErrorCode.COORDINATOR_NOT_AVAILABLE,  # for another one's sake
+    # Producers know this code from a write.
+    ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH,
+    # The broker lacks the right, not the producer.
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: ErrorCode.INVALID_TXN_STATE,
+    # Another partition of the request failed.
+    ErrorCode.OPERATION_NOT_ATTEMPTED: ErrorCode.COORDINATOR_NOT_AVAILABLE,
 }
 
 
@@ -59,9 +62,10 @@ class PartitionVerifier(Protocol):
         on_done: OnVerdicts,
         abortable: bool = True,
     ) -> None:
-        """Ask whether `partitions` belong to the producer's open transaction, or have them added (`add`).
-        `on_done` gets a code for each partition, once, perhaps at once. `abortable` says whether the
-        client knows TRANSACTION_ABORTABLE (Produce from version 11, TxnOffsetCommit from 4)."""
+        """Ask whether `partitions` belong to the producer's open transaction, or add them to it
+        (`add`). `on_done` is called once, perhaps at once, with a code for each partition.
+        `abortable` says whether the client knows TRANSACTION_ABORTABLE (Produce from version 11,
+        TxnOffsetCommit from 4)."""
 
 
 class _Question:
@@ -100,7 +104,7 @@ class _Question:
 
     @property
     def kind(self) -> tuple[int, int, bool]:
-        """Questions of one kind about one transactional id go together."""
+        """Questions of one kind about one transactional id are joined."""
         return self.producer_id, self.epoch, self.add
 
     def refuse(self, code: ErrorCode) -> None:
@@ -118,7 +122,7 @@ class _Question:
 
 
 class Backoff(NamedTuple):
-    """How a question that met the end of the transaction before is asked again."""
+    """The delays between retries of a question while the producer's last transaction is ending."""
 
     pause_ms: float
     """``add.partitions.to.txn.retry.backoff.ms``."""
@@ -142,7 +146,7 @@ class CoordinatorVerifier:
         self._coordinator_of = coordinator_of
         self._backoff = backoff
         self._queued: dict[int, list[_Question]] = {}
-        """The questions of the next request to each broker."""
+        """The questions for the next request to each broker."""
         self._asking: dict[int, dict[str, list[_Question]]] = {}
         """The questions of the request to each broker that is under way, by transactional id."""
 
@@ -239,7 +243,7 @@ class CoordinatorVerifier:
             verdicts.get(place) == ErrorCode.CONCURRENT_TRANSACTIONS for place in question.places
         )
         if busy and question.add and now_ms + pause_ms - question.since_ms <= total_ms:
-            # The transaction before is being ended: most often that is over by then.
+            # The last transaction is ending: usually it has ended before the retry.
             self._ports.wakeups.call_at(now_ms + pause_ms, partial(self._ask, question))
         else:
             question.answer(verdicts)

@@ -1,8 +1,8 @@
 """Requests that a broker sends to brokers by id, to itself among them.
 
-A request to another broker goes by its inter-broker listener. A request to this broker is served by the
-same handler without the network. `on_done` is called exactly once, later, with the response or a
-``ChannelError``; nothing is tried again here.
+A request to another broker goes to its inter-broker listener. A request to this broker is served by
+the same handler without the network. `on_done` is called exactly once, in a later turn, with the
+response or a ``ChannelError``. Callers retry.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OnResponse = Callable[[Any], None]
 
 
 class Peers:
-    """The brokers of the cluster, as one of them reaches them."""
+    """Sends requests of one broker to brokers of the cluster."""
 
     __slots__ = ("_channels", "_endpoint", "_ports", "_serve", "_timeout_ms", "node_id")
 
@@ -36,8 +36,8 @@ class Peers:
         serve: Callable[[Message], Message | Parked | None],
         timeout_ms: float,
     ) -> None:
-        """`endpoint` says where another broker's inter-broker listener is, None where it is not known;
-        `serve` answers a request to this broker."""
+        """`endpoint` gives another broker's inter-broker listener, None if it is not known; `serve`
+        answers a request to this broker."""
         self.node_id = node_id
         self._ports = ports
         self._channels = channels
@@ -46,7 +46,7 @@ class Peers:
         self._timeout_ms = timeout_ms
 
     def send(self, broker: int, request: Message, on_done: OnResponse, *, purpose: str) -> None:
-        """Ask `broker`."""
+        """Send `request` to `broker`."""
         if broker == self.node_id:
             self._ports.wakeups.call_soon(partial(self._serve_here, request, on_done))
             return

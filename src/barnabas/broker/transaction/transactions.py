@@ -1,4 +1,4 @@
-"""The transaction duties of a broker, put together: ``broker.transactions``."""
+"""The parts of a broker that serve transactions, connected: ``broker.transactions``."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class TransactionsHost(Protocol):
 
 
 class Transactions:
-    """The parts, and who coordinates what."""
+    """The coordinators, markers and verifiers of one broker."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class Transactions:
         return leader if known is not None and not known.fenced else None
 
     def start(self) -> None:
-        """The logs are open: coordinate what this broker leads."""
+        """The logs are open: begin to coordinate the partitions that this broker leads."""
         self._broker.replicas.on_leadership(TRANSACTIONS_TOPIC, self._on_leadership)
 
     def _on_leadership(self, partition: Partition, epoch: int | None) -> None:
@@ -112,12 +112,12 @@ class Transactions:
             begin_leading(self.coordinators, partition)
 
     def on_metadata(self, changes: ImageChanges) -> None:
-        """The image moved by committed records."""
+        """Take note of changes that the image's committed records made."""
         if changes.partitions or changes.brokers or changes.topics_deleted or changes.everything:
             self.markers.on_metadata_change()
 
     def close(self) -> None:
-        """The broker hands over: tell all who wait."""
+        """The broker ends: answer all requests that wait."""
         self.coordinators.close()
         self.markers.close()
 
