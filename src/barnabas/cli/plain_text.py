@@ -10,6 +10,7 @@ escapes of its own.
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -41,3 +42,12 @@ def json_line(text: str) -> str:
 def say(text: object, *, err: bool = False) -> None:
     """Print a line on standard output, or on standard error."""
     print(visible(str(text)), file=sys.stderr if err else sys.stdout, flush=True)
+
+
+def replace_screen(shown: str, problem: str = "") -> None:
+    """Write `shown`, which came from `say` and tables, over what a terminal has; below it `problem`.
+    Lines that the terminal has no room for are left out."""
+    lines = shown.rstrip("\n").split("\n") + ([visible(problem)] if problem else [])
+    lines = lines[: max(shutil.get_terminal_size().lines - 1, 1)]
+    rest = "\x1b[K\n".join(lines)
+    print(f"\x1b[H{rest}\x1b[K\n\x1b[J", end="", flush=True)

@@ -1,21 +1,28 @@
-"""Groups of both kinds, as their coordinators describe them.
+"""Groups of every kind, as their coordinators describe them.
 
-Source: Kafka protocol guide; KIP-848 (ConsumerGroupDescribe), KIP-1043.
+Source: Kafka protocol guide; KIP-848 (ConsumerGroupDescribe), KIP-932 (ShareGroupDescribe), KIP-1071
+(StreamsGroupDescribe), KIP-1043.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from barnabas.client.client import GROUP, Client, raise_for
+from barnabas.client.network.connection import ChannelError
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from barnabas.wire.messages.describe_groups_request import DescribeGroupsRequest
+from barnabas.wire.messages.share_group_describe_request import ShareGroupDescribeRequest
+from barnabas.wire.messages.streams_group_describe_request import StreamsGroupDescribeRequest
 
 DEAD = "Dead"
 CONSUMER_MEMBER = 1
+CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
+"""Kinds of group, as ListGroups names them."""
 
 
 @dataclass(slots=True)
@@ -58,19 +65,29 @@ class GroupDescription:
 
 
 async def describe(client: Client, group_id: str) -> GroupDescription:
-    """A classic group, or where there is none of that name a consumer group. Raises `KafkaError`."""
-    try:
-        found = await _describe_classic(client, group_id)
-    except KafkaError as error:
-        if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
-            raise
-        return await _describe_consumer(client, group_id)
-    if found.state != DEAD:
-        return found
-    try:
-        return await _describe_consumer(client, group_id)
-    except KafkaError:  # brokers and clients of old say of a missing group that it is dead
-        return found
+    """The group of this name, of whatever kind it is. Raises `KafkaError`."""
+    dead: GroupDescription | None = None
+    missing: KafkaError | None = None
+    for ask in (_describe_classic, _describe_consumer, _describe_share, _describe_streams):
+        try:
+            found = await ask(client, group_id)
+        except KafkaError as error:
+            if error.code != ErrorCode.GROUP_ID_NOT_FOUND and (missing is None and dead is None):
+                raise
+            missing = missing or error
+        except ChannelError as error:
+            if error.kind != "unsupported" or (missing is None and dead is None):
+                raise  # brokers of old know of no such kind
+        else:
+            if found.state != DEAD:
+                return found
+            dead = (
+                dead or found
+            )  # brokers and clients of old say of a missing group that it is dead
+    if dead is not None:
+        return dead
+    assert missing is not None
+    raise missing
 
 
 async def _describe_classic(client: Client, group_id: str) -> GroupDescription:
@@ -118,6 +135,57 @@ async def _describe_consumer(client: Client, group_id: str) -> GroupDescription:
         epoch=g.group_epoch,
         assignment_epoch=g.assignment_epoch,
     )
+
+
+async def _describe_share(client: Client, group_id: str) -> GroupDescription:
+    response = await client.ask_coordinator(
+        GROUP, group_id, lambda: ShareGroupDescribeRequest(group_ids=[group_id]), _check
+    )
+    g = response.groups[0]
+    members = [
+        DescribedMember(
+            m.member_id, None, m.client_id, m.client_host, b"", b"", SHARE, m.member_epoch,
+            _partitions(m.assignment), _partitions(m.assignment),
+        )
+        for m in g.members
+    ]  # fmt: skip
+    return GroupDescription(
+        g.group_id, g.group_state, SHARE, g.assignor_name, members, SHARE, g.group_epoch,
+        g.assignment_epoch,
+    )  # fmt: skip
+
+
+async def _describe_streams(client: Client, group_id: str) -> GroupDescription:
+    response = await client.ask_coordinator(
+        GROUP, group_id, lambda: StreamsGroupDescribeRequest(group_ids=[group_id]), _check
+    )
+    g = response.groups[0]
+    subtopologies = () if g.topology is None else g.topology.subtopologies or ()
+    sources = {
+        s.subtopology_id: [*s.source_topics, *(t.name for t in s.repartition_source_topics)]
+        for s in subtopologies
+    }
+    members = [
+        DescribedMember(
+            m.member_id, m.instance_id, m.client_id, m.client_host, b"", b"", STREAMS,
+            m.member_epoch, _tasks(m.assignment, sources), _tasks(m.target_assignment, sources),
+        )
+        for m in g.members
+    ]  # fmt: skip
+    return GroupDescription(
+        g.group_id, g.group_state, STREAMS, g.assignor_name or "", members, STREAMS, g.group_epoch,
+        g.assignment_epoch,
+    )  # fmt: skip
+
+
+def _tasks(assignment: Any, sources: Mapping[str, list[str]]) -> list[TopicPartition]:
+    """The partitions that active tasks read."""
+    return [
+        TopicPartition(topic, index)
+        for task in assignment.active_tasks
+        for topic in sources.get(task.subtopology_id, ())
+        for index in task.partitions
+    ]
 
 
 def _partitions(assignment: Any) -> list[TopicPartition]:

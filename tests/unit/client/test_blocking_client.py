@@ -9,8 +9,8 @@ from threading import Event, Thread
 
 import pytest
 
-from barnabas.cli.commands.groups import progress
 from barnabas.cli.main import main
+from barnabas.cli.measures.group_lag import progress
 from barnabas.client.consumers.assignors import write_assignment
 from barnabas.client.consumers.consumer import ConsumerSettings
 from barnabas.client.groups import DescribedMember, GroupDescription

@@ -5,8 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+from barnabas.cli.measures.partition_figures import sizes_in
 from barnabas.cli.reassignment.reassignment_progress import Ongoing
-from barnabas.console.cluster_views.replica_moves import lacking_of, sizes_in
+from barnabas.console.cluster_views.replica_moves import lacking_of
 from barnabas.types import TopicPartition
 
 TP = TopicPartition("t", 0)

@@ -21,6 +21,7 @@ from barnabas.cli.connection.connect import (
 from barnabas.cli.failure import Failure
 from barnabas.cli.local.local_security import CERTIFICATES_DAYS, LocalSecurity
 from barnabas.cli.plain_text import say
+from barnabas.cli.watching import watched
 from barnabas.host.client import parse_bootstrap
 from barnabas.types import Endpoint
 
@@ -36,6 +37,7 @@ UNKNOWN_NODE = "-"
 
 
 @app.command("list")
+@watched
 def list_(
     at: list[str] = typer.Option(
         [], "--at", metavar="HOST:PORT", help="Look at this listener only; repeat for several."

@@ -14,6 +14,7 @@ import typer
 
 from barnabas.cli.connection.connect import AsJson, Bootstrap, Data, cluster, show, table_of
 from barnabas.cli.failure import Failure
+from barnabas.cli.watching import watched
 from barnabas.host.client import Connected
 from barnabas.types import Uuid, uuid_text
 from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
@@ -43,6 +44,7 @@ class Measurement:
     count: int | None = None
 
 
+@watched
 def client_metrics(
     metric: str = typer.Option(
         "", "--metric", "-m", metavar="PREFIX", help="Only metrics whose names begin with this."

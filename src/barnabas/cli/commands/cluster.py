@@ -24,6 +24,7 @@ from barnabas.cli.connection.connect import cluster as reach
 from barnabas.cli.connection.quorum_client import Controllers, QuorumClient, quorum_client
 from barnabas.cli.failure import Failure
 from barnabas.cli.plain_text import say
+from barnabas.cli.watching import watched
 from barnabas.client.feature_levels import unregister_broker, unregister_controller
 from barnabas.client.network.cluster_metadata import TopicMetadata
 from barnabas.client.network.connection import ChannelError
@@ -52,6 +53,7 @@ def group() -> None:
 
 
 @app.command()
+@watched
 def describe(bootstrap: Bootstrap = None, data: Data = None, as_json: AsJson = False) -> None:
     """Id, active controller, brokers, and how many partitions are in which state."""
     with reach(bootstrap, data) as connected:
@@ -96,6 +98,7 @@ def active_controller(connected: Connected, named: int) -> int | None:
 
 
 @app.command()
+@watched
 def metrics(
     broker: int | None = typer.Option(
         None, "--broker", "-n", metavar="ID", help="What this broker counts."

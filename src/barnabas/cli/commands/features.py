@@ -13,6 +13,7 @@ import typer
 from barnabas.cli.connection.connect import USAGE, AsJson, Bootstrap, Data, cluster, show, table_of
 from barnabas.cli.failure import Failure
 from barnabas.cli.plain_text import say
+from barnabas.cli.watching import watched
 from barnabas.client.feature_levels import (
     SAFE_DOWNGRADE,
     UNSAFE_DOWNGRADE,
@@ -42,6 +43,7 @@ DryRun = typer.Option(False, "--dry-run", help="Only ask whether it could be don
 
 
 @app.command()
+@watched
 def describe(bootstrap: Bootstrap = None, data: Data = None, as_json: AsJson = False) -> None:
     """Every feature: the levels that the brokers support, and the one that is in force."""
     with cluster(bootstrap, data) as connected:

@@ -1,8 +1,11 @@
-"""``barnabas groups reset-offsets | delete | delete-offsets``: what ``kafka-consumer-groups`` changes.
+"""``barnabas groups reset-offsets | delete | delete-offsets | remove-members``: what Kafka's tools for groups
+change.
 
 A plan is made first and shown: resetting is done only with `--execute`, as with Kafka's tool; deleting asks.
 Offsets of a group can be set and groups deleted only while they have no members: a refusal names those.
-Source: KIP-122, KIP-229, KIP-496; Kafka's ConsumerGroupCommand.
+What a share group has "committed" is its start offset: all records before it are acknowledged or archived.
+
+Source: KIP-122, KIP-229, KIP-496, KIP-932, KIP-345; Kafka's ConsumerGroupCommand, ShareGroupCommand.
 """
 
 from __future__ import annotations
@@ -28,13 +31,20 @@ from barnabas.cli.connection.connect import (
 from barnabas.cli.failure import Failure
 from barnabas.cli.moments import parse_date, parse_duration
 from barnabas.cli.plain_text import say
-from barnabas.client.groups import GroupDescription
+from barnabas.client.group_offsets import (
+    alter_share_starts,
+    delete_share_starts,
+    remove_member,
+    share_starts,
+)
+from barnabas.client.groups import SHARE, DescribedMember, GroupDescription
 from barnabas.client.offsets import EARLIEST, LATEST, CommittedOffset, GroupIdentity, commit
 from barnabas.client.operations import delete_group, delete_offsets
 from barnabas.host.client import Connected
 from barnabas.types import TopicPartition, is_int32
 from barnabas.wire.errors import ErrorCode, KafkaError
 
+REMOVED = "removed"
 NAMED_MAX = 5
 """Members that a refusal names."""
 _TOPIC = typer.Option(
@@ -93,7 +103,7 @@ def reset_offsets(
         raise Failure("say which partitions: --topic NAME[:0,1] or --all-topics", USAGE)
     with cluster(bootstrap, data) as connected:
         described = _group(connected, group)
-        committed = connected.committed(group)
+        committed = _committed(connected, described, group)
         if wish.way == "from_file":
             partitions = sorted(wish.value)
         else:
@@ -103,8 +113,7 @@ def reset_offsets(
         targets = targets_of(connected, wish, partitions, committed)
         _require_empty(described, group, "cannot be moved", ignore=not execute)
         if execute:
-            offsets = {tp: CommittedOffset(target.offset) for tp, target in targets.items()}
-            connected.call(commit(connected.client, GroupIdentity(group), offsets))
+            _move(connected, described, group, targets)
     if export:
         for tp, target in targets.items():
             say(f"{tp.topic},{tp.partition},{target.offset}")
@@ -128,7 +137,10 @@ def delete(
             if described is None:
                 raise Failure(f"there is no group {group}")
             _require_empty(described, group, "cannot be deleted")
-        counts = {group: len(connected.committed(group)) for group in groups}
+        counts = {
+            group: len(_committed(connected, described, group))
+            for group, described in found.items()
+        }
         if not dry_run:
             confirm(f"Delete {', '.join(groups)} with {sum(counts.values())} offsets?", yes)
         for group in found:
@@ -159,7 +171,7 @@ def forget_offsets(
         described = _group(connected, group)
         if described is None:
             raise Failure(f"there is no group {group}")
-        committed = connected.committed(group)
+        committed = _committed(connected, described, group)
         partitions = [tp for tp in _partitions(connected, topic) if tp in committed]
         if not partitions:
             raise Failure(f"group {group} has committed nothing there")
@@ -167,7 +179,7 @@ def forget_offsets(
         refused = False
         if not dry_run:
             confirm(f"Forget {len(partitions)} offsets of {group}?", yes)
-            answer = connected.call(delete_offsets(connected.client, group, partitions))
+            answer = _forget(connected, described, topic, partitions)
             for tp, error in answer.items():
                 outcomes[tp] = "forgotten" if error is None else _why_kept(error, described)
                 refused = refused or error is not None
@@ -182,6 +194,61 @@ def forget_offsets(
     show(as_json, rows, table)
     if refused:
         raise typer.Exit(1)
+
+
+def remove_members(
+    group: str = typer.Argument(...),
+    member: list[str] = typer.Option([], "--member", "-m", help="By member id; repeatable."),
+    instance: list[str] = typer.Option(
+        [], "--instance", "-i", help="A static member, by its group.instance.id; repeatable."
+    ),
+    every: bool = typer.Option(False, "--all", help="All members."),
+    reason: str = typer.Option("removed by an operator", "--reason", help="For brokers' logs."),
+    yes: bool = Yes,
+    dry_run: bool = DryRun,
+    bootstrap: Bootstrap = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Have members leave a group, as if they had left themselves; what they read goes to the others. One
+    that still runs joins again."""
+    if bool(member or instance) == every:
+        raise Failure("say which: --member ID, --instance ID, or --all", USAGE)
+    rows: list[dict[str, Any]] = []
+    with cluster(bootstrap, data) as connected:
+        described = _group(connected, group)
+        if described is None:
+            raise Failure(f"there is no group {group}")
+        chosen = [
+            m
+            for m in described.members
+            if every or m.member_id in member or (m.instance_id or "") in instance
+        ]
+        known = {name for m in chosen for name in (m.member_id, m.instance_id)}
+        if missing := [name for name in (*member, *instance) if name not in known]:
+            raise Failure(f"group {group} has no member {', '.join(missing)}")
+        if chosen and not dry_run:
+            confirm(f"Remove {len(chosen)} of {len(described.members)} members of {group}?", yes)
+        for m in chosen:
+            outcome = "would be removed"
+            if not dry_run:
+                outcome = _removed(connected, group, m, reason)
+            row = {"member": m.member_id, "instance": m.instance_id, "client": m.client_id}
+            rows.append({**row, "outcome": outcome})
+    table = table_of(None, "member", "instance", "client", "outcome")
+    for row in rows:
+        table.add_row(*(str(value or "-") for value in row.values()))
+    show(as_json, rows, table)
+    if not dry_run and any(row["outcome"] != REMOVED for row in rows):
+        raise typer.Exit(1)
+
+
+def _removed(connected: Connected, group: str, member: DescribedMember, reason: str) -> str:
+    try:
+        connected.call(remove_member(connected.client, group, member, reason))
+    except KafkaError as error:
+        return sentence(error)
+    return REMOVED
 
 
 def wish_of(**given: Any) -> Wish:
@@ -279,6 +346,47 @@ def _partitions(connected: Connected, topics: Sequence[str]) -> list[TopicPartit
                 raise Failure(f"there is no partition {index} of {name}")
             chosen.append(at)
     return sorted(set(chosen))
+
+
+def _committed(
+    connected: Connected, described: GroupDescription | None, group: str
+) -> dict[TopicPartition, CommittedOffset]:
+    """The offsets that a group has committed; of a share group those where it begins."""
+    if described is None or described.type != SHARE:
+        return connected.committed(group)
+    starts = connected.call(share_starts(connected.client, group))
+    return {tp: CommittedOffset(start.offset) for tp, start in starts.items()}
+
+
+def _move(
+    connected: Connected,
+    described: GroupDescription | None,
+    group: str,
+    targets: dict[TopicPartition, Target],
+) -> None:
+    if described is not None and described.type == SHARE:
+        starts = {tp: target.offset for tp, target in targets.items()}
+        connected.call(alter_share_starts(connected.client, group, starts))
+        return
+    offsets = {tp: CommittedOffset(target.offset) for tp, target in targets.items()}
+    connected.call(commit(connected.client, GroupIdentity(group), offsets))
+
+
+def _forget(
+    connected: Connected,
+    described: GroupDescription,
+    topics: Sequence[str],
+    partitions: Sequence[TopicPartition],
+) -> dict[TopicPartition, KafkaError | None]:
+    """The refusal of each partition, or None. Raises `Failure` for a part of a share group's topic."""
+    client, group = connected.client, described.group_id
+    if described.type != SHARE:
+        return connected.call(delete_offsets(client, group, partitions))
+    if parts := [name for name in topics if ":" in name]:
+        raise Failure(f"a share group forgets whole topics only, not {', '.join(parts)}", USAGE)
+    answer = connected.call(delete_share_starts(client, group, topics))
+    by_topic = {tp.topic: error for tp, error in answer.items()}
+    return {tp: by_topic.get(tp.topic) for tp in partitions}
 
 
 def _group(connected: Connected, group: str) -> GroupDescription | None:

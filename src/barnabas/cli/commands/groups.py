@@ -1,5 +1,5 @@
-"""``barnabas groups``: list and describe consumer groups, with how far behind they are; what changes them is
-in `commands.group_changes`."""
+"""``barnabas groups``: list and describe groups of every kind, with how far behind they are;
+`commands.group_changes` changes them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,27 @@ from rich.table import Table
 
 from barnabas.cli.commands import group_changes
 from barnabas.cli.connection.connect import AsJson, Bootstrap, Data, cluster, show, table_of
-from barnabas.client.consumers.assignors import PROTOCOL_TYPE, read_assignment
-from barnabas.client.groups import DescribedMember, GroupDescription
-from barnabas.host.client import Connected
+from barnabas.cli.failure import Failure
+from barnabas.cli.measures.group_lag import (
+    GroupProgress,
+    assigned_to,
+    described_groups,
+    progress,
+    progress_of,
+)
+from barnabas.cli.measures.units import seconds_text
+from barnabas.cli.watching import watched
+from barnabas.client.groups import CLASSIC, GroupDescription
 from barnabas.types import TopicPartition, by_topic
-from barnabas.wire.codec import MalformedError
 
-app = typer.Typer(help="List, describe, move and delete consumer groups.", no_args_is_help=True)
+app = typer.Typer(
+    help="List, describe, move and delete groups of every kind.", no_args_is_help=True
+)
 
 
 Types = Annotated[
-    list[str], typer.Option("--type", help="Only groups of this type: classic or consumer.")
+    list[str],
+    typer.Option("--type", help="Only groups of this type: classic, consumer, share or streams."),
 ]
 States = Annotated[
     list[str], typer.Option("--state", help="Only groups in this state: Stable, Empty, ...")
@@ -28,6 +38,7 @@ States = Annotated[
 
 
 @app.command("list")
+@watched
 def list_(
     types: Types = [],  # noqa: B006 - typer's form
     states: States = [],  # noqa: B006
@@ -45,6 +56,7 @@ def list_(
 
 
 @app.command()
+@watched
 def describe(
     group: str = typer.Argument(...),
     members: bool = typer.Option(False, "--members", help="Its members, and what each has."),
@@ -59,7 +71,9 @@ def describe(
     """Members, what each reads, committed offsets and the lag behind the end."""
     with cluster(bootstrap, data) as connected:
         described = connected.call(connected.admin.describe_group(group))
-        rows = progress(connected, described) if offsets or not (members or state) else []
+        rows = (
+            progress(connected, described, ages=True) if offsets or not (members or state) else []
+        )
     tables = []
     if state:
         tables.append(_state_table(described))
@@ -72,6 +86,63 @@ def describe(
         return
     for table in tables:
         show(False, None, table)
+
+
+@app.command()
+@watched
+def lag(
+    groups: list[str] = typer.Argument(None, metavar="[GROUP...]", help="Default: every group."),
+    partitions: bool = typer.Option(
+        False, "--partitions", help="A row for each partition; so it is where groups are named."
+    ),
+    types: Types = [],  # noqa: B006
+    states: States = [],  # noqa: B006
+    bootstrap: Bootstrap = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """How far groups are behind, in records and in seconds: the age of the first record that a group has not
+    committed, read from the log. A share group's records count from its start offset."""
+    with cluster(bootstrap, data) as connected:
+        names = groups or [
+            found.group_id for found in connected.call(connected.admin.list_groups(types, states))
+        ]
+        described = described_groups(connected, names)
+        for found in described.values():
+            if isinstance(found, Exception) and groups:
+                raise found
+        known = [found for found in described.values() if isinstance(found, GroupDescription)]
+        if len(groups or ()) == 1 and known[0].state == "Dead":
+            raise Failure(f"there is no group {names[0]}")
+        rows = progress_of(connected, known)
+    table = _lag_by_partition(rows) if partitions or groups else _lag_by_group(rows)
+    show(as_json, [row.as_dict() for row in rows], table)
+
+
+def _lag_by_group(groups: list[GroupProgress]) -> Table:
+    table = table_of(
+        None, "group", "type", "state", "members", "partitions", "lag", "behind",
+        right=("members", "partitions", "lag", "behind"),
+    )  # fmt: skip
+    for group in groups:
+        table.add_row(
+            group.described.group_id, group.described.type, group.described.state,
+            str(len(group.described.members)), str(len(group.rows)),
+            str(group.lag) if group.error is None else str(group.error),
+            seconds_text(group.seconds),
+        )  # fmt: skip
+    return table
+
+
+def _lag_by_partition(groups: list[GroupProgress]) -> Table:
+    table = table_of(
+        None, "group", "topic", "partition", "committed", "end", "lag", "behind", "member", "client",
+        right=("partition", "committed", "end", "lag", "behind"),
+    )  # fmt: skip
+    for group in groups:
+        for row in group.rows:
+            table.add_row(group.described.group_id, *_cells(row.as_dict()))
+    return table
 
 
 def _whole(described: GroupDescription, rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -130,7 +201,7 @@ def _members_table(described: GroupDescription) -> Table:
             m.kind,
             _epoch(m.epoch),
             _places(assigned_to(described, m)),
-            _places(m.target) if described.type == "consumer" else "-",
+            _places(m.target) if described.type != CLASSIC else "-",
         )
     return table
 
@@ -138,12 +209,17 @@ def _members_table(described: GroupDescription) -> Table:
 def _offsets_table(described: GroupDescription, rows: list[dict[str, Any]]) -> Table:
     title = f"{described.group_id}  {described.state}  {described.protocol}  {count_of(described)}"
     table = table_of(
-        title, "topic", "partition", "committed", "end", "lag", "member", "client",
-        right=("partition", "committed", "end", "lag"),
+        title, "topic", "partition", "committed", "end", "lag", "behind", "member", "client",
+        right=("partition", "committed", "end", "lag", "behind"),
     )  # fmt: skip
     for row in rows:
-        table.add_row(*("-" if value is None else str(value) for value in row.values()))
+        table.add_row(*_cells(row))
     return table
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    shown = {**row, "seconds": seconds_text(row["seconds"])}
+    return ["-" if value is None else str(value) for value in shown.values()]
 
 
 def _epoch(epoch: int) -> str:
@@ -156,62 +232,13 @@ def _places(partitions: list[TopicPartition]) -> str:
     return " ".join(f"{t}:{','.join(map(str, parts))}" for t, parts in topics.items()) or "-"
 
 
-def assigned_to(described: GroupDescription, member: DescribedMember) -> list[TopicPartition]:
-    """The partitions of a member; nothing where its assignment is in words of its own."""
-    if described.type == "consumer":
-        return member.assigned
-    if described.protocol_type not in (PROTOCOL_TYPE, ""):
-        return []
-    try:
-        return read_assignment(member.assignment)
-    except MalformedError:
-        return []
-
-
 app.command("reset-offsets")(group_changes.reset_offsets)
 app.command()(group_changes.delete)
 app.command("delete-offsets")(group_changes.forget_offsets)
+app.command("remove-members")(group_changes.remove_members)
 
 
 def count_of(described: GroupDescription) -> str:
     """In words."""
     count = len(described.members)
     return f"{count} member{'s' if count != 1 else ''}"
-
-
-def progress(connected: Connected, described: GroupDescription) -> list[dict[str, Any]]:
-    """A row per partition that is committed or assigned; one without a leader has no end."""
-    committed = connected.committed(described.group_id)
-    holders: dict[TopicPartition, tuple[str, str]] = {}
-    for member in described.members:
-        for tp in assigned_to(described, member):
-            holders[tp] = (member.member_id, member.client_id)
-    partitions = sorted({*committed, *holders})
-    ends = _ends(connected, partitions)
-    rows = []
-    for tp in partitions:
-        at = committed.get(tp)
-        member_id, client_id = holders.get(tp, (None, None))
-        end = ends.get(tp)
-        rows.append(
-            {
-                "topic": tp.topic,
-                "partition": tp.partition,
-                "committed": None if at is None else at.offset,
-                "end": end,
-                "lag": None if at is None or end is None else max(end - at.offset, 0),
-                "member": member_id,
-                "client": client_id,
-            }
-        )
-    return rows
-
-
-def _ends(connected: Connected, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-    """The end offsets of partitions with a leader; a request for the others would wait for its time-out."""
-    if not partitions:
-        return {}
-    cluster = connected.client.cluster
-    connected.call(cluster.refresh(dict.fromkeys(tp.topic for tp in partitions)))
-    led = [tp for tp in partitions if cluster.leader(tp) is not None]
-    return {tp: found.offset for tp, found in connected.offsets(led).items()}

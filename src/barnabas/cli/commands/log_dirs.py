@@ -10,6 +10,7 @@ import typer
 from barnabas.cli.connection.connect import USAGE, AsJson, Bootstrap, Data, cluster, show, table_of
 from barnabas.cli.failure import Failure
 from barnabas.cli.plain_text import say
+from barnabas.cli.watching import watched
 from barnabas.host.client import Connected
 from barnabas.types import by_topic, is_int32
 from barnabas.wire.errors import ErrorCode
@@ -25,6 +26,7 @@ POLL_S = 0.2
 
 
 @app.command()
+@watched
 def describe(
     broker: list[int] = typer.Option([], "--broker", "-n", help="Only these; may be repeated."),
     topic: list[str] = typer.Option([], "--topic", "-t", help="Only these; may be repeated."),

@@ -25,6 +25,7 @@ from barnabas.cli.connection.zookeeper_reader import read_znodes
 from barnabas.cli.connection.zookeeper_writer import write_znodes
 from barnabas.cli.failure import Failure
 from barnabas.cli.plain_text import say
+from barnabas.cli.watching import watched
 from barnabas.config.node import NodeConfig
 from barnabas.controller.migration_state import LOWEST_LEVEL
 from barnabas.limits import ZookeeperBounds
@@ -119,6 +120,7 @@ def _check_migrates(file: Path, config: NodeConfig) -> None:
         )
 
 
+@watched
 def status(
     zookeeper: str = ZooKeeperAt,
     bootstrap: Bootstrap = None,

@@ -17,6 +17,7 @@ import typer
 from barnabas.cli.connection.connect import USAGE, AsJson, show, table_of
 from barnabas.cli.failure import Failure
 from barnabas.cli.plain_text import say
+from barnabas.cli.watching import watched
 from barnabas.client.network.connection import ChannelError
 from barnabas.wire.errors import KafkaError
 
@@ -177,6 +178,7 @@ def _ranges(job: Job, query: Query, source: Source) -> list[dict[str, Any]]:
     ]
 
 
+@watched
 def status(file: File, as_json: AsJson = False) -> None:
     """How far a job is: by its checkpoint, its group, and the last batch that each sink has, by the token of
     a topic or the log of a table. No run needs to be under way."""

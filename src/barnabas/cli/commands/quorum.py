@@ -18,6 +18,7 @@ from barnabas.cli.failure import Failure
 from barnabas.cli.moments import ago
 from barnabas.cli.plain_text import say
 from barnabas.cli.reports.quorum_view import QuorumView, ReplicaRow, metrics_of, view_of
+from barnabas.cli.watching import watched
 
 app = typer.Typer(help="The quorum that holds the cluster's metadata.", no_args_is_help=True)
 
@@ -36,6 +37,7 @@ def group() -> None:
 
 
 @app.command()
+@watched
 def describe(
     status: bool = typer.Option(False, "--status", help="Leader, epoch, lag, who votes."),
     replication: bool = typer.Option(False, "--replication", help="How far each replica is."),

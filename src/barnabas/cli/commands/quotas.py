@@ -11,6 +11,7 @@ from barnabas.cli.confirming import USAGE, DryRun
 from barnabas.cli.connection.connect import AsJson, Bootstrap, Data, cluster, show, table_of
 from barnabas.cli.failure import Failure
 from barnabas.cli.plain_text import say
+from barnabas.cli.watching import watched
 from barnabas.client.quotas import Entity, QuotaFilter, alter_quotas, describe_quotas
 from barnabas.config.group import ADDRESS_QUOTAS, CLIENT_QUOTAS
 from barnabas.config.nearest import hint
@@ -32,6 +33,7 @@ _IpDefault = typer.Option(False, "--ip-default", help="Addresses that have none 
 
 
 @app.command()
+@watched
 def describe(
     user: str | None = _User,
     user_default: bool = _UserDefault,

@@ -37,6 +37,7 @@ from barnabas.cli.reassignment.reassignment_progress import (
     waiting_for,
     watch,
 )
+from barnabas.cli.watching import watched
 from barnabas.client.network.connection import ChannelError
 from barnabas.host.client import Connected
 from barnabas.types import TopicPartition, by_topic
@@ -168,6 +169,7 @@ def change_throttle(
 
 
 @app.command()
+@watched
 def status(
     topic: list[str] = typer.Option([], "--topic", "-t", help="Only these; may be repeated."),
     wait: bool = typer.Option(False, help="Stay until nothing is under way."),

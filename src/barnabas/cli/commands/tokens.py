@@ -26,6 +26,7 @@ from barnabas.cli.failure import Failure
 from barnabas.cli.local.private_files import write_private
 from barnabas.cli.moments import date_text, parse_duration
 from barnabas.cli.plain_text import say
+from barnabas.cli.watching import watched
 from barnabas.client.delegation_tokens import (
     EXPIRE_NOW,
     DelegationToken,
@@ -87,6 +88,7 @@ def create(
 
 
 @app.command("list")
+@watched
 def list_(
     owner: list[str] = typer.Option([], metavar="User:NAME", help="Those of some owners."),
     bootstrap: Bootstrap = None,

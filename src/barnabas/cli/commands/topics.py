@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer
 
@@ -10,12 +10,24 @@ from barnabas.cli.commands import topic_changes
 from barnabas.cli.connection.connect import USAGE, AsJson, Bootstrap, Data, cluster, show, table_of
 from barnabas.cli.connection.controller_events import states_of
 from barnabas.cli.failure import Failure
+from barnabas.cli.measures.partition_figures import PartitionFigures, measure
+from barnabas.cli.measures.topic_figures import (
+    COLUMNS,
+    PROBLEMS,
+    cells,
+    figures_of_partition,
+    figures_of_topic,
+    headings,
+    problems_of,
+)
+from barnabas.cli.measures.topic_settings import OF_TOPIC, min_isr_of, settings_of_topics
 from barnabas.cli.plain_text import say
 from barnabas.cli.reports.partition_history import (
     history_of,
     lines_of,
     topics_going,
 )
+from barnabas.cli.watching import watched
 from barnabas.client.admin import TOPIC
 from barnabas.client.network.cluster_metadata import TopicMetadata
 from barnabas.client.offsets import EARLIEST, LATEST
@@ -85,9 +97,22 @@ def parse_assignments(text: str) -> dict[int, list[int]]:
     return {index: [int(word) for word in words] for index, words in enumerate(brokers)}
 
 
+Sizes = typer.Option(
+    False, "--sizes", "--wide", help="With records and bytes, of the leader and of all replicas."
+)
+Rates = typer.Option(False, "--rates", help="With records and bytes per second, by two looks.")
+Sample = typer.Option(
+    2.0, "--sample", min=0.1, metavar="SECONDS", help="Between the two looks of --rates."
+)
+
+
 @app.command("list")
+@watched
 def list_(
     internal: bool = typer.Option(False, help="Include internal topics."),
+    sizes: bool = Sizes,
+    rates: bool = Rates,
+    sample: float = Sample,
     bootstrap: Bootstrap = None,
     data: Data = None,
     as_json: AsJson = False,
@@ -95,18 +120,53 @@ def list_(
     """All topics with their number of partitions, replication factor and state."""
     with cluster(bootstrap, data) as connected:
         views = [view for view in connected.topics() if internal or not view.internal]
-    table = table_of(None, "topic", "partitions", "replicas", "state", right=("partitions",))
-    for view in views:
-        table.add_row(view.name, str(len(view.partitions)), str(replicas_of(view)), state_of(view))
-    show(as_json, [summary(view) for view in views], table)
+        figures = None
+        if sizes or rates:
+            figures = measure(connected, views, sample if rates else None)
+    shown = headings(sizes, rates)
+    titles = [COLUMNS[name][0] for name in shown]
+    table = table_of(
+        None, "topic", "partitions", "replicas", "state", "under-replicated", "offline", *titles,
+        right=("partitions", "replicas", "under-replicated", "offline", *titles),
+    )  # fmt: skip
+    rows = [summary(view) | figures_of_topic(view, figures) for view in views]
+    for row in rows:
+        table.add_row(
+            row["name"], str(row["partitions"]), str(row["replication_factor"]), row["state"],
+            str(row["under_replicated"]), str(row["offline"]), *cells(row, shown),
+        )  # fmt: skip
+    show(as_json, rows, table)
 
 
 @app.command()
+@watched
 def describe(
     names: list[str] = typer.Argument(None, metavar="[NAME...]", help="Default: every topic."),
     partition: int | None = typer.Option(None, "--partition", "-p", help="Only this partition."),
     internal: bool = typer.Option(False, help="Without names: include internal topics."),
     offsets: bool = typer.Option(False, help="With start and end offset of each partition."),
+    sizes: bool = Sizes,
+    rates: bool = Rates,
+    sample: float = Sample,
+    under_replicated: bool = typer.Option(
+        False, "--under-replicated", "--under-replicated-partitions",
+        help="Only partitions that lack a replica in the ISR.",
+    ),
+    unavailable: bool = typer.Option(
+        False, "--unavailable", "--unavailable-partitions", help="Only those without a leader."
+    ),
+    under_min_isr: bool = typer.Option(
+        False, "--under-min-isr", "--under-min-isr-partitions",
+        help="Only those with an ISR smaller than min.insync.replicas.",
+    ),
+    at_min_isr: bool = typer.Option(
+        False, "--at-min-isr", "--at-min-isr-partitions",
+        help="Only those with an ISR as small as min.insync.replicas.",
+    ),
+    with_overrides: bool = typer.Option(
+        False, "--with-overrides", "--topics-with-overrides",
+        help="Only topics with a configuration of their own.",
+    ),
     reasons: bool = typer.Option(
         True, help="With the last change of each partition and its reason."
     ),
@@ -114,44 +174,101 @@ def describe(
     bootstrap: Bootstrap = None,
     data: Data = None,
     as_json: AsJson = False,
-) -> None:
+) -> None:  # fmt: skip
     """The configuration of topics, and state, leader, replicas and ISR of their partitions."""
-    described = []
+    wanted = frozenset(
+        name
+        for name, is_wanted in zip(
+            PROBLEMS, (under_replicated, unavailable, under_min_isr, at_min_isr), strict=True
+        )
+        if is_wanted
+    )
+    shown = Shown(offsets, reasons, states, headings(sizes, rates))
     with cluster(bootstrap, data) as connected:
         views, going = views_and_going(connected, names or [], internal)
-        history = history_of(connected, views, names) if reasons and views else None
-        for view in views:
-            topic = summary(view)
-            topic["configs"] = configs_of(connected, view.name)
-            topic["partition_list"] = partitions_of(connected, view, offsets, partition)
-            if history is not None:
-                history.add_to(topic["partition_list"], view)
-            described.append(topic)
+        figures = None
+        if sizes or rates:
+            figures = measure(connected, views, sample if rates else None)
+        choice = Choice(partition, wanted, with_overrides)
+        described = _described(connected, views, names or [], choice, shown, figures)
     if as_json:
         gone = [{"name": name, "state": GOING, "partition_list": going[name]} for name in going]
         show(True, [*described, *gone], table_of(None))
     else:
-        _show(described, offsets, reasons, states)
+        _show(described, shown)
         for name, rows in going.items():
             say(f"{name} is being deleted")
             for line in lines_of(name, rows, online=True):
                 say(line)
 
 
-def _show(described: list[dict[str, Any]], offsets: bool, reasons: bool, states: bool) -> None:
+class Shown(NamedTuple):
+    """The figures that a description has beside state, leader, replicas and ISR."""
+
+    offsets: bool
+    reasons: bool
+    states: bool
+    figures: list[str]
+
+
+class Choice(NamedTuple):
+    """Which topics and partitions are described: those with one of the `problems`, where there are any."""
+
+    partition: int | None
+    problems: frozenset[str]
+    with_overrides: bool
+
+
+def _described(
+    connected: Connected,
+    views: list[TopicMetadata],
+    names: list[str],
+    choice: Choice,
+    shown: Shown,
+    figures: PartitionFigures | None,
+) -> list[dict[str, Any]]:
+    settings = settings_of_topics(connected, [view.name for view in views], None)
+    history = history_of(connected, views, names) if shown.reasons and views else None
+    described = []
+    for view in views:
+        own = settings.get(view.name, {})
+        topic = summary(view) | figures_of_topic(view, figures)
+        topic["configs"] = {key: s.value for key, s in own.items() if s.source == OF_TOPIC}
+        topic["min_insync_replicas"] = min_isr_of(settings, view.name)
+        rows = partitions_of(connected, view, shown.offsets, choice.partition)
+        for row in rows:
+            at = view.partitions[row["partition"]]
+            row["problems"] = problems_of(at, topic["min_insync_replicas"])
+            row |= figures_of_partition(view, row["partition"], figures)
+        if choice.problems:
+            rows = [row for row in rows if choice.problems.intersection(row["problems"])]
+        topic["partition_list"] = rows
+        if (choice.problems and not rows) or (choice.with_overrides and not topic["configs"]):
+            continue
+        if history is not None:
+            history.add_to(rows, view)
+        described.append(topic)
+    return described
+
+
+def _show(described: list[dict[str, Any]], shown: Shown) -> None:
     """A table for each topic, and below it which replicas are not Online, and why."""
     columns = ["partition", "state", "leader", "epoch", "replicas", "isr"]
-    columns += ["start", "end"] if offsets else []
-    columns += ["last_change"] if reasons else []
+    columns += ["start", "end"] if shown.offsets else []
+    figures = {name: COLUMNS[name][0] for name in shown.figures}
+    columns += shown.figures
+    columns += ["last_change"] if shown.reasons else []
+    numbers = ("partition", "leader", "epoch", "start", "end", *figures.values())
     for topic in described:
         settings = ", ".join(f"{k}={v}" for k, v in topic["configs"].items())
         title = f"{topic['name']}  id {topic['topic_id']}  {topic['state']}  {settings}".rstrip()
-        headings = [column.replace("_", " ") for column in columns]
-        table = table_of(title, *headings, right=("partition", "leader", "epoch", "start", "end"))
+        titles = [figures.get(column, column.replace("_", " ")) for column in columns]
+        table = table_of(title, *titles, right=numbers)
         for row in topic["partition_list"]:
-            table.add_row(*(_cell(column, row[column]) for column in columns))
+            read = {name: COLUMNS[name][1](row[name]) for name in figures}
+            table.add_row(*(_cell(column, read.get(column, row[column])) for column in columns))
         show(False, None, table)
-        for line in lines_of(topic["name"], topic["partition_list"], online=states):
+        for line in lines_of(topic["name"], topic["partition_list"], online=shown.states):
             say(line)
 
 
@@ -203,6 +320,8 @@ def summary(view: TopicMetadata) -> dict[str, Any]:
         "partitions": len(view.partitions),
         "replication_factor": replicas_of(view),
         "state": state_of(view),
+        "under_replicated": sum(len(p.isr) < len(p.replicas) for p in view.partitions.values()),
+        "offline": sum(p.leader < 0 for p in view.partitions.values()),
     }
 
 

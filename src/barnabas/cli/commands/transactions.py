@@ -24,6 +24,7 @@ from barnabas.cli.connection.connect import (
 )
 from barnabas.cli.failure import Failure
 from barnabas.cli.moments import date_text
+from barnabas.cli.watching import watched
 from barnabas.client.transaction_admin import (
     HangingTransaction,
     ProducerView,
@@ -44,6 +45,7 @@ Partition = typer.Option(None, "--partition", "-p", help="Only this partition of
 
 
 @app.command("list")
+@watched
 def list_(
     state: list[str] = typer.Option([], "--state", help="Only these; may be repeated."),
     producer_id: list[int] = typer.Option([], "--producer-id", help="Likewise."),
@@ -69,6 +71,7 @@ def list_(
 
 
 @app.command()
+@watched
 def describe(
     transactional_id: str = typer.Argument(..., metavar="TRANSACTIONAL_ID"),
     bootstrap: Bootstrap = None,
@@ -103,6 +106,7 @@ def describe(
 
 
 @app.command("find-hanging")
+@watched
 def find_hanging_(
     topic: str | None = Topic,
     partition: int | None = Partition,

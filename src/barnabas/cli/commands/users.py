@@ -16,6 +16,7 @@ from barnabas.cli.confirming import USAGE, Yes, confirm
 from barnabas.cli.connection.connect import AsJson, Bootstrap, Data, cluster, show, table_of
 from barnabas.cli.failure import Failure
 from barnabas.cli.plain_text import say
+from barnabas.cli.watching import watched
 from barnabas.client.scram_users import (
     CODE_OF,
     ITERATIONS,
@@ -34,6 +35,7 @@ _Mechanism = typer.Option(
 
 
 @app.command("list")
+@watched
 def list_(bootstrap: Bootstrap = None, data: Data = None, as_json: AsJson = False) -> None:
     """Users with their mechanisms; never a secret."""
     with cluster(bootstrap, data) as connected:

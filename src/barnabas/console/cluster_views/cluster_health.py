@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 
 from barnabas import __version__
 from barnabas.cli.commands.cluster import states_of
+from barnabas.cli.connection.many_brokers import gathered
 from barnabas.cli.connection.quorum_client import QuorumClient
 from barnabas.cli.reports.quorum_view import QuorumView, view_of
 from barnabas.client.admin import BrokerDescription
 from barnabas.client.network.cluster_metadata import PartitionMetadata, TopicMetadata
 from barnabas.console.cluster_views.event_feed import EventFeed
-from barnabas.console.cluster_views.parts import Part, gathered, part
+from barnabas.console.cluster_views.parts import Part, part
 from barnabas.host.client import Connected
 from barnabas.metadata.features import METADATA_VERSION, metadata_version_name
 from barnabas.types import Endpoint

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from barnabas.cli.connection.connect import sentence
-from barnabas.cli.failure import Failure
+from barnabas.cli.connection.many_brokers import EXPECTED as EXPECTED
 from barnabas.client.network.connection import ChannelError
 from barnabas.wire.errors import ErrorCode, KafkaError
 
@@ -21,8 +21,6 @@ FORBIDDEN = frozenset(
         ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
     }
 )
-EXPECTED = (KafkaError, ChannelError, Failure, ValueError)
-"""Errors that asking a cluster raises."""
 
 
 @dataclass(frozen=True)
@@ -52,19 +50,3 @@ def explained(error: Exception) -> str:
             return f"This cluster does not serve what that needs ({error.message})."
         return f"The cluster does not answer: {error.message}"
     return str(error)
-
-
-def gathered(connected: Any, asked: dict[int, Any]) -> dict[int, Any]:
-    """Ask several brokers at once: coroutines by broker. The value of one that fails is its error."""
-
-    async def safely(coroutine: Any) -> Any:
-        try:
-            return await coroutine
-        except EXPECTED as error:
-            return error
-
-    async def ask_all() -> list[Any]:
-        tasks = connected.client.tasks
-        return list(await tasks.gather([safely(coroutine) for coroutine in asked.values()]))
-
-    return dict(zip(asked, connected.call(ask_all()), strict=True))

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from barnabas.cli.connection.many_brokers import gathered
 from barnabas.client.client import Client
 from barnabas.client.offsets import EARLIEST, LATEST, CommittedOffset, committed_offsets
 from barnabas.console.cluster_views.histories import Histories
-from barnabas.console.cluster_views.parts import gathered
 from barnabas.host.client import Connected
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import ErrorCode, KafkaError

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
 from barnabas.cli.commands.leaders import KINDS, why_no_election
 from barnabas.cli.commands.reassign import ask_for
+from barnabas.cli.connection.many_brokers import gathered
+from barnabas.cli.measures.partition_figures import Sizes, sizes_in
 from barnabas.cli.reassignment import reassignment_throttle as throttling
 from barnabas.cli.reassignment.reassignment_progress import Ongoing, ongoing, under_way
 from barnabas.client.operations import elect
 from barnabas.console.cluster_views.cluster_health import NODE_MS, DirectoryUse, directories_of
 from barnabas.console.cluster_views.histories import Histories
-from barnabas.console.cluster_views.parts import gathered
 from barnabas.host.client import Connected
 from barnabas.types import TopicPartition
 from barnabas.wire.messages.describe_log_dirs_request import DescribeLogDirsRequest
 
-Sizes = dict[tuple[int, TopicPartition], int]
-"""Bytes by broker and partition."""
 RATES_MEANT = 5
 """Samples of which a rate is the mean."""
 
@@ -80,19 +79,6 @@ def moves_and_directories(
     for node in nodes:
         node.bytes_left = sum(missing.get(node.broker, 0) for missing in lacking.values())
     return rows, nodes
-
-
-def sizes_in(answers: Mapping[int, Any]) -> Sizes:
-    """The sizes of replicas in ``DescribeLogDirs`` answers, without copies between directories."""
-    return {
-        (broker, TopicPartition(topic.name, one.partition_index)): one.partition_size
-        for broker, answer in answers.items()
-        if not isinstance(answer, Exception)
-        for directory in answer.results
-        for topic in directory.topics
-        for one in topic.partitions
-        if not one.is_future_key
-    }
 
 
 def lacking_of(move: Ongoing, sizes: Sizes) -> dict[int, int]:

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from barnabas.cli.commands.topics import replicas_of, state_of
+from barnabas.cli.connection.many_brokers import gathered
 from barnabas.client.network.cluster_metadata import TopicMetadata
 from barnabas.client.offsets import EARLIEST, LATEST, OffsetAndTimestamp
 from barnabas.console.cluster_views.cluster_health import NODE_MS
 from barnabas.console.cluster_views.histories import Histories
-from barnabas.console.cluster_views.parts import gathered, part
+from barnabas.console.cluster_views.parts import part
 from barnabas.host.client import Connected
 from barnabas.types import TopicPartition
 from barnabas.wire.messages.describe_log_dirs_request import (

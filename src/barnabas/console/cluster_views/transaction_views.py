@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from barnabas.cli.connection.many_brokers import gathered
 from barnabas.client.transaction_admin import (
     HangingTransaction,
     ProducerView,
@@ -18,7 +19,6 @@ from barnabas.client.transaction_admin import (
     find_hanging,
     list_transactions,
 )
-from barnabas.console.cluster_views.parts import gathered
 from barnabas.host.client import Connected
 from barnabas.types import TopicPartition
 

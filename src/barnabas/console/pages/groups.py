@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from barnabas.cli.commands.groups import assigned_to, progress
+from barnabas.cli.measures.group_lag import assigned_to, progress
 from barnabas.console.cluster_views.assignment_picture import assignment_picture, colour_of
 from barnabas.console.pages.page import Page, PageRequest
 from barnabas.types import TopicPartition

@@ -1,0 +1,159 @@
+"""What an operator measures on a running cluster: sizes, rates, lag of groups of every kind."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from barnabas.cli.main import main
+from barnabas.client.client import GROUP, raise_for
+from barnabas.client.consumers.consumer import ConsumerSettings
+from barnabas.client.offsets import CommittedOffset, GroupIdentity, commit
+from barnabas.client.records import ProducerRecord
+from barnabas.host.client import Connected, connect
+from barnabas.testing.cluster import Cluster
+from barnabas.types import TopicPartition
+from barnabas.wire.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from barnabas.wire.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
+
+pytestmark = pytest.mark.process
+MEMBER = "7Zf3bPcvQ1aVQzU7yWm0XA"
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(nodes=3, settings={"auto.leader.rebalance.enable": "false"}) as cluster:
+        yield cluster
+
+
+class Command:
+    """Runs commands against the cluster; gives what they print, or what they complain of."""
+
+    def __init__(self, cluster: Cluster, capfd: pytest.CaptureFixture[str]) -> None:
+        self.where = ["--bootstrap-server", cluster.bootstrap]
+        self.capfd = capfd
+
+    def __call__(self, *words: str, status: int = 0) -> str:
+        self.capfd.readouterr()
+        got = main([*words, *self.where])
+        printed = self.capfd.readouterr()
+        assert got == status, printed
+        return printed.err if status else printed.out
+
+    def json(self, *words: str) -> Any:
+        return json.loads(self(*words, "--json"))
+
+
+@pytest.fixture
+def run(cluster: Cluster, capfd: pytest.CaptureFixture[str]) -> Command:
+    return Command(cluster, capfd)
+
+
+@pytest.fixture
+def client(cluster: Cluster) -> Iterator[Connected]:
+    with connect(cluster.bootstrap) as connected:
+        yield connected
+
+
+def fill(client: Connected, topic: str, age_ms: int, count: int = 10) -> None:
+    """Write `count` records with that age to partition 0 of a new topic."""
+    client.create_topic(topic, 2, 3)
+    stamp = time.time_ns() // 1_000_000 - age_ms
+    with client.producer() as producer:
+        for number in range(count):
+            value = b"%d" % number
+            producer.send(ProducerRecord(topic, value, partition=0, timestamp_ms=stamp))
+
+
+def test_a_topic_has_the_size_of_its_leaders_and_of_all_replicas(
+    run: Command, client: Connected
+) -> None:
+    fill(client, "sized", 0)
+    (topic,) = [t for t in run.json("topics", "list", "--sizes") if t["name"] == "sized"]
+    assert topic["records"] == 10 and topic["replica_bytes"] >= topic["leader_bytes"] > 0
+    assert topic["records_per_s"] is None
+    (topic,) = run.json("topics", "describe", "sized", "--rates", "--sample", "0.1")
+    first, second = topic["partition_list"]
+    assert first["records"] == 10 and second["records"] == 0 and first["records_per_s"] == 0
+    assert run.json("topics", "describe", "--under-replicated", "--under-min-isr") == []
+    (topic,) = run.json("topics", "describe", "sized", "--unavailable", "--at-min-isr") or [{}]
+    assert not topic or topic["min_insync_replicas"] == 3
+
+
+def test_lag_in_seconds_is_the_age_of_the_first_record_not_read(
+    run: Command, client: Connected
+) -> None:
+    fill(client, "lagging", HOUR_MS)
+    at = {TopicPartition("lagging", 0): CommittedOffset(4)}
+    client.call(commit(client.client, GroupIdentity("laggards"), at))
+    (group,) = run.json("groups", "lag", "laggards")
+    (row,) = group["partitions"]
+    assert (row["committed"], row["end"], row["lag"]) == (4, 10, 6)
+    assert 3600 <= row["seconds"] < 3660 and group["seconds"] == row["seconds"]
+    assert "1 h 0 min" in run("groups", "lag", "laggards")
+    run("groups", "reset-offsets", "laggards", "--topic", "lagging:0", "--to-latest", "--execute")
+    (group,) = [g for g in run.json("groups", "lag") if g["group"] == "laggards"]
+    assert (group["lag"], group["seconds"]) == (0, 0)
+    assert "there is no such group" in run("groups", "lag", "nothing", status=1)
+
+
+def heartbeat(client: Connected, request: Any) -> Any:
+    def check(response: Any) -> None:
+        raise_for(response.error_code, response.error_message)
+
+    return client.call(
+        client.client.ask_coordinator(GROUP, request.group_id, lambda: request, check)
+    )
+
+
+def test_a_share_group_is_described_moved_and_left(run: Command, client: Connected) -> None:
+    fill(client, "shared", HOUR_MS)
+    heartbeat(
+        client,
+        ShareGroupHeartbeatRequest(
+            group_id="sharers", member_id=MEMBER, subscribed_topic_names=["shared"]
+        ),
+    )
+    told = run.json("groups", "describe", "sharers", "--members")
+    assert told["type"] == "share" and told["members"][0]["member_id"] == MEMBER
+    reset = ["groups", "reset-offsets", "sharers", "--topic", "shared", "--to-earliest"]
+    assert "with 1 member" in run(*reset, "--execute", status=1)
+    removed = run.json("groups", "remove-members", "sharers", "--member", MEMBER, "--yes")
+    assert removed[0]["outcome"] == "removed"
+    run(*reset, "--execute")
+    (group,) = run.json("groups", "lag", "sharers")
+    assert (group["type"], group["state"], group["members"]) == ("share", "Empty", 0)
+    assert [row["committed"] for row in group["partitions"]] == [0, 0]
+    told = run.json("groups", "delete-offsets", "sharers", "--topic", "shared", "--yes")
+    assert {row["outcome"] for row in told} == {"forgotten"}
+    run("groups", "delete", "sharers", "--yes")
+
+
+def test_members_of_both_consumer_protocols_are_removed(run: Command, client: Connected) -> None:
+    fill(client, "read", 0)
+    heartbeat(
+        client,
+        ConsumerGroupHeartbeatRequest(
+            group_id="new", member_id=MEMBER, member_epoch=0, subscribed_topic_names=["read"],
+            rebalance_timeout_ms=10_000, topic_partitions=[],
+        ),
+    )  # fmt: skip
+    settings = ConsumerSettings(auto_offset_reset="earliest")
+    with client.consumer("old", settings) as consumer:
+        consumer.inner.subscribe(["read"])
+        while not consumer.poll(100):
+            pass
+        for group in ("new", "old"):
+            (member,) = run.json("groups", "describe", group, "--members")["members"]
+            words = ["groups", "remove-members", group]
+            assert "say which" in run(*words, status=2)
+            assert "has no member x" in run(*words, "--member", "x", status=1)
+            assert run.json(*words, "--all", "--dry-run")[0]["outcome"] == "would be removed"
+            (removed,) = run.json(*words, "--member", member["member_id"], "--yes")
+            assert removed["outcome"] == "removed"
+            assert run.json("groups", "describe", group, "--members")["members"] == []
