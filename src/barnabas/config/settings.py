@@ -202,6 +202,7 @@ class GroupSettings(Settings):
     consumer_assignors: list[str] = _key("group.consumer.assignors")
     consumer_migration_policy: str = _key("group.consumer.migration.policy")
     share_size_max: int = _key("group.share.max.size")
+    streams_size_max: int = _key("group.streams.max.size")
     share_initialize_retry_interval_ms: int = _key("group.share.initialize.retry.interval.ms")
     consumer_regex_refresh_interval_ms: int = _key("group.consumer.regex.refresh.interval.ms")
 

@@ -5,9 +5,9 @@ instant and return an :class:`~barnabas.group.outcome.Outcome`; deadlines are da
 survive the coordinator is written as records of ``__consumer_offsets`` (`record_codec`); requests that
 wait for a rebalance are not.
 
-One table holds groups of several kinds, told apart by their class: `classic_group` and `consumer`
-(KIP-848); they share the timeline, the deadlines and the offsets. Share and streams groups (KIP-932,
-KIP-1071) come beside them; their records pass `record_codec` unread until then.
+One table holds groups of several kinds, each a class of its own: `classic_group`, `consumer` (KIP-848),
+`share` (KIP-932) and `streams` (KIP-1071). They share the timeline, the deadlines and the offsets. The
+modules of share and streams groups are loaded with the first such group.
 
 Where what is: `classic_group` and `rebalance`, `join`, `sync`, `membership` are the classic protocol,
 `consumer` is the other, `cluster_topics` the topics as groups see them, `offset_table` and `offsets` the

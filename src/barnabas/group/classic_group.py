@@ -37,6 +37,8 @@ class GroupState(Enum):
     """The target assignment of a consumer group is older than the group's epoch."""
     RECONCILING = "Reconciling"
     """A member of a consumer group is not at the target assignment yet."""
+    NOT_READY = "NotReady"
+    """The topics that exist do not fit the topology of a streams group."""
 
 
 VALID_PREVIOUS: dict[GroupState, frozenset[GroupState]] = {

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from barnabas.config.settings import GroupSettings, OffsetsSettings
 from barnabas.group.classic_group import ClassicGroup, ClassicGroupMember
@@ -28,7 +28,10 @@ from barnabas.wire.schema import Message
 
 if TYPE_CHECKING:
     from barnabas.group.share.share_group import ShareGroup
+    from barnabas.group.streams.streams_group import StreamsGroup
 
+SHARE_TYPE, STREAMS_TYPE = "share", "streams"
+"""The protocol types of the kinds of groups whose modules are loaded with the first such group."""
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 """A member that is new may wait this long for its first generation, whatever its session time-out."""
 
@@ -52,9 +55,11 @@ class GroupTimer(IntEnum):
     """A member of the classic protocol that has not rejoined its consumer group is given up."""
     CLASSIC_SYNC = 7
     """A member of the classic protocol that has not asked for its assignment is given up."""
+    STREAMS_DELAY = 8
+    """A new streams group has waited for more members."""
 
 
-Group: TypeAlias = "ClassicGroup | ConsumerGroup | ShareGroup"
+Group: TypeAlias = "ClassicGroup | ConsumerGroup | ShareGroup | StreamsGroup"
 TimerKey = tuple[GroupTimer, str, str]
 """Kind, group id, member id."""
 
@@ -70,7 +75,12 @@ class InitialDelay:
 class GroupCounters:
     """Since the process began, over all coordinators that the broker had."""
 
-    __slots__ = ("classic_rebalances", "consumer_rebalances", "share_rebalances")
+    __slots__ = (
+        "classic_rebalances",
+        "consumer_rebalances",
+        "share_rebalances",
+        "streams_rebalances",
+    )
 
     def __init__(self) -> None:
         self.classic_rebalances = 0
@@ -79,6 +89,8 @@ class GroupCounters:
         """New epochs of consumer groups."""
         self.share_rebalances = 0
         """New epochs of share groups."""
+        self.streams_rebalances = 0
+        """New epochs of streams groups that their members' heartbeats began."""
 
     def __repr__(self) -> str:
         return (
@@ -147,7 +159,16 @@ class GroupTable:
     def share(self, group_id: str) -> ShareGroup | None:
         """The group as it is now, where it is a share group."""
         group = self.groups.get(group_id)
-        return None if isinstance(group, (ClassicGroup, ConsumerGroup)) else group
+        if group is None or isinstance(group, (ClassicGroup, ConsumerGroup)):
+            return None
+        return cast("ShareGroup", group) if group.protocol_type == SHARE_TYPE else None
+
+    def streams(self, group_id: str, *, committed: bool = False) -> StreamsGroup | None:
+        """The group as it is now, or one whose existence is `committed`, where it is a streams group."""
+        group = self.groups.committed(group_id) if committed else self.groups.get(group_id)
+        if group is None or isinstance(group, (ClassicGroup, ConsumerGroup)):
+            return None
+        return cast("StreamsGroup", group) if group.protocol_type == STREAMS_TYPE else None
 
     def running_consumer(self, group_id: str) -> ConsumerGroup | None:
         """A consumer group with members; an empty one is none to members of the classic protocol."""
@@ -158,7 +179,7 @@ class GroupTable:
         """Topics came, went or grew; `names` is None where that may be any."""
         for _, group in self.groups.items():
             if not isinstance(group, ClassicGroup) and (
-                names is None or any(group.subscribes_to(name) for name in names)
+                names is None or any(group.watches(name) for name in names)
             ):
                 group.request_refresh()
 

@@ -13,7 +13,7 @@ return only committed state. Source: ``GroupCoordinatorShard`` of Apache Kafka 4
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from barnabas.config.settings import GroupSettings, OffsetsSettings
 from barnabas.group import membership, offsets, queries, rebalance, sync
@@ -24,8 +24,13 @@ from barnabas.group.consumer.change import begin_timers
 from barnabas.group.consumer.consumer_group import ConsumerGroup
 from barnabas.group.consumer.conversion import classic_members
 from barnabas.group.consumer.deadlines import CONSUMER_TIMERS, on_consumer_deadline
-from barnabas.group.consumer.records import group_tombstones
-from barnabas.group.group_table import GroupCounters, GroupTable, GroupTimer, InitialDelay
+from barnabas.group.group_table import (
+    SHARE_TYPE,
+    GroupCounters,
+    GroupTable,
+    GroupTimer,
+    InitialDelay,
+)
 from barnabas.group.join import Joining, join_group
 from barnabas.group.offset_table import OffsetTable
 from barnabas.group.outcome import Caller, GroupOutcome
@@ -111,23 +116,26 @@ class GroupMachine:
         """JoinGroup. `parked` is answered now or when the rebalance completes."""
         joining = Joining(request, caller, parked, at)
         group = self.table.consumer(request.group_id)
-        if self.table.share(request.group_id) is not None:
+        streams = self.table.streams(request.group_id)
+        if self.table.share(request.group_id) is not None or (streams and not streams.is_empty):
             refusal = rebalance.join_refused(
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id
             )
             return self._finish(GroupOutcome(replies=[(parked, refusal)]))
-        if group is None:
+        if group is None and streams is None:
             return self._finish(join_group(self.table, joining))
-        if not group.is_empty:
+        if group is not None and not group.is_empty:
             return self._finish(classic_members.join(self.table, group, joining))
         if request.member_id:
             refusal = rebalance.join_refused(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
             return self._finish(GroupOutcome(replies=[(parked, refusal)]))
+        empty = group or streams
+        assert empty is not None
         self.table.groups.remove(request.group_id)
         # Generations continue, so that no generation has two owners of a partition.
-        outcome = join_group(self.table, joining, after=group.epoch)
-        assert outcome.decides, f"{group!r} makes place for a group that is not written"
-        outcome.records = [*group_tombstones(group), *outcome.records]
+        outcome = join_group(self.table, joining, after=empty.epoch)
+        assert outcome.decides, f"{empty!r} makes place for a group that is not written"
+        outcome.records = [*offsets.tombstones(empty), *outcome.records]
         return self._finish(outcome)
 
     def sync_group(self, request: SyncGroupRequest, parked: Parked, at: Instant) -> GroupOutcome:
@@ -246,9 +254,7 @@ class GroupMachine:
         table, outcomes = self.table, []
         for _, group in table.groups.items():
             if not isinstance(group, (ClassicGroup, ConsumerGroup)):
-                from barnabas.group.share.deadlines import begin_share_timers
-
-                begin_share_timers(table, group, at)
+                _begin_late_timers(table, group, at)
                 continue
             if isinstance(group, ConsumerGroup):
                 group.owned_twice = group.owners.contested()
@@ -286,12 +292,19 @@ class GroupMachine:
         if due is None:
             return None
         (kind, group_id, member_id), payload = due
-        if kind in CONSUMER_TIMERS or self.table.consumer(group_id) is not None:
+        streams = self.table.streams(group_id)
+        if streams is not None:
+            from barnabas.group.streams.deadlines import on_streams_deadline
+
+            outcome = on_streams_deadline(self.table, streams, (kind, member_id), payload, at)
+        elif kind in CONSUMER_TIMERS or self.table.consumer(group_id) is not None:
             outcome = on_consumer_deadline(self.table, kind, group_id, member_id, payload, at)
         elif self.table.share(group_id) is not None:
             from barnabas.group.share.deadlines import on_share_deadline
 
             outcome = on_share_deadline(self.table, kind, group_id, member_id, at)
+        elif kind is GroupTimer.STREAMS_DELAY:
+            outcome = GroupOutcome()  # the group could not be written, or is gone
         elif kind is GroupTimer.SESSION:
             outcome = membership.on_session_deadline(self.table, group_id, member_id, at)
         elif kind is GroupTimer.JOIN:
@@ -316,3 +329,15 @@ class GroupMachine:
         if settled is not None:
             outcome.settle_by(lambda error, at: self._finish(settled(error, at)))
         return outcome
+
+
+def _begin_late_timers(table: GroupTable, group: Any, at: Instant) -> None:
+    """Start the sessions of a group whose kind is loaded with the first such group."""
+    if group.protocol_type == SHARE_TYPE:
+        from barnabas.group.share.deadlines import begin_share_timers
+
+        begin_share_timers(table, group, at)
+    else:
+        from barnabas.group.streams.deadlines import begin_streams_timers
+
+        begin_streams_timers(table, group, at)

@@ -11,13 +11,14 @@ Source: ``OffsetMetadataManager`` and ``ClassicGroup.validateOffset*`` of Apache
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from barnabas.group.classic_group import ClassicGroup, GroupState
 from barnabas.group.consumer.committing import check_commit as check_consumer_commit
 from barnabas.group.consumer.committing import check_fetch
 from barnabas.group.consumer.consumer_group import ConsumerGroup
 from barnabas.group.consumer.records import group_tombstones
-from barnabas.group.group_table import Group, GroupTable
+from barnabas.group.group_table import SHARE_TYPE, STREAMS_TYPE, Group, GroupTable
 from barnabas.group.offset_table import OffsetAndMetadata, OffsetTable, Place
 from barnabas.group.outcome import Caller, GroupOutcome
 from barnabas.group.record_codec import (
@@ -39,6 +40,11 @@ from barnabas.wire.messages import offset_fetch_response as fetch_out
 from barnabas.wire.messages import txn_offset_commit_request as txn_in
 from barnabas.wire.messages import txn_offset_commit_response as txn_out
 
+if TYPE_CHECKING:
+    from barnabas.group.share.share_group import ShareGroup
+    from barnabas.group.streams.streams_group import StreamsGroup
+
+GroupWithOffsets: TypeAlias = "ClassicGroup | ConsumerGroup | StreamsGroup"
 MEMBER_EPOCH_VERSION = 9
 """From this version of OffsetCommit on a missing group has an error code of its own."""
 TXN_MEMBER_EPOCH_VERSION = 6
@@ -55,8 +61,8 @@ def commit_offsets(
     Raises the error of the member."""
     group = _with_offsets(_group_to_commit(table, request, caller, at))
     epoch = request.generation_id_or_member_epoch
-    if isinstance(group, ConsumerGroup):
-        check_consumer_commit(group, request.member_id, epoch, caller.api_version, _places(request))
+    if not isinstance(group, ClassicGroup):
+        _check_member_commit(group, request, caller.api_version)
     else:
         check_commit(group, request.member_id, request.group_instance_id, epoch)
     if isinstance(group, ClassicGroup) and group.state in _RUNNING:
@@ -116,8 +122,8 @@ def commit_transactional_offsets(
         group = _with_offsets(table.group(request.group_id))
     else:
         group = _with_offsets(_group_for(table, request.group_id, epoch, at))
-    if isinstance(group, ConsumerGroup):
-        _check_consumer_transaction(group, request, version)
+    if not isinstance(group, ClassicGroup):
+        _check_transaction(group, request, version)
     else:
         check_commit(group, request.member_id, request.group_instance_id, epoch, transactional=True)
     limit = table.offsets_settings.metadata_bytes_max
@@ -151,31 +157,41 @@ def commit_transactional_offsets(
     return outcome
 
 
-def _check_consumer_transaction(
-    group: ConsumerGroup, request: txn_in.TxnOffsetCommitRequest, version: int
+def _check_transaction(
+    group: ConsumerGroup | StreamsGroup, request: txn_in.TxnOffsetCommitRequest, version: int
 ) -> None:
     """Raises the error of the member. Clients know member epochs from version 6 on; an older client gets
     ILLEGAL_GENERATION for a stale one."""
-    places = [
-        (topic.topic_id, partition.partition_index)
-        for topic in request.topics
-        for partition in topic.partitions
-    ]
-    epoch = request.generation_id_or_member_epoch
     try:
-        check_consumer_commit(group, request.member_id, epoch, 0, places, transactional=True)
+        _check_member_commit(group, request, 0, transactional=True)
     except KafkaError as error:
         if error.code is not ErrorCode.STALE_MEMBER_EPOCH or version >= TXN_MEMBER_EPOCH_VERSION:
             raise
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION, error.message) from error
 
 
-def _places(request: commit_in.OffsetCommitRequest) -> list[tuple[Uuid, int]]:
-    return [
-        (topic.topic_id, partition.partition_index)
+def _check_member_commit(
+    group: ConsumerGroup | StreamsGroup,
+    request: commit_in.OffsetCommitRequest | txn_in.TxnOffsetCommitRequest,
+    version: int,
+    *,
+    transactional: bool = False,
+) -> None:
+    """Raises the error of a member that commits at an epoch."""
+    member_id, epoch = request.member_id, request.generation_id_or_member_epoch
+    places = [
+        (topic.topic_id, topic.name, partition.partition_index)
         for topic in request.topics
         for partition in topic.partitions
     ]
+    if isinstance(group, ConsumerGroup):
+        owned = [(topic_id, index) for topic_id, _, index in places]
+        check_consumer_commit(group, member_id, epoch, version, owned, transactional=transactional)
+        return
+    from barnabas.group.streams.committing import check_streams_commit
+
+    read = [(name, index) for _, name, index in places]
+    check_streams_commit(group, member_id, epoch, version, read, transactional=transactional)
 
 
 def _group_to_commit(
@@ -187,10 +203,10 @@ def _group_to_commit(
     return _group_for(table, request.group_id, generation, at)
 
 
-def _with_offsets(group: Group) -> ClassicGroup | ConsumerGroup:
+def _with_offsets(group: Group) -> GroupWithOffsets:
     """A group that may have committed offsets. Raises GROUP_ID_NOT_FOUND where it is a share group."""
-    if isinstance(group, (ClassicGroup, ConsumerGroup)):
-        return group
+    if isinstance(group, (ClassicGroup, ConsumerGroup)) or group.protocol_type == STREAMS_TYPE:
+        return cast("GroupWithOffsets", group)
     raise KafkaError(
         ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is not a consumer group."
     )
@@ -253,11 +269,14 @@ def fetch_offsets(
     group_id = request.group_id
     find = table.groups.get if newest else table.groups.committed
     group = find(group_id)
-    if group is not None:
-        _with_offsets(group)
+    group = None if group is None else _with_offsets(group)
     exists = group is not None and group.state is not GroupState.DEAD
     if isinstance(group, ConsumerGroup):
         check_fetch(group, request.member_id, request.member_epoch, newest=newest)
+    elif group is not None and not isinstance(group, ClassicGroup):
+        from barnabas.group.streams.committing import check_streams_fetch
+
+        check_streams_fetch(group, request.member_id, request.member_epoch, newest=newest)
     if request.topics is None:
         topics = _all_topics(offsets, group_id, newest) if exists else []
         return fetch_out.OffsetFetchResponseGroup(group_id=group_id, topics=topics)
@@ -365,17 +384,22 @@ def delete_group(table: GroupTable, offsets: OffsetTable, group_id: str) -> list
     places: dict[Place, None] = dict.fromkeys(place for place, _ in offsets.items(group_id))
     places.update(dict.fromkeys(offsets.pending_places(group_id)))
     records = [offset_tombstone(group_id, topic, index) for topic, index in places]
-    return [*records, *_tombstones(group)]
+    return [*records, *tombstones(group)]
 
 
-def _tombstones(group: Group) -> list[GroupRecord]:
+def tombstones(group: Group) -> list[GroupRecord]:
+    """The records that say that a group without members is gone."""
     if isinstance(group, ConsumerGroup):
         return group_tombstones(group)
     if isinstance(group, ClassicGroup):
         return [group_tombstone(group.group_id)]
-    from barnabas.group.share.records import group_tombstones as share_tombstones
+    if group.protocol_type == SHARE_TYPE:
+        from barnabas.group.share.records import group_tombstones as share_tombstones
 
-    return share_tombstones(group)
+        return share_tombstones(cast("ShareGroup", group))
+    from barnabas.group.streams.records import group_tombstones as streams_tombstones
+
+    return streams_tombstones(group.group_id)
 
 
 def delete_topics(
@@ -409,16 +433,17 @@ def expire_offsets(table: GroupTable, offsets: OffsetTable, at: Instant) -> Grou
     outcome = GroupOutcome(atomic=False)
     retention_ms = table.offsets_settings.retention_minutes * 60_000
     for _, group in table.groups.items():
-        if not isinstance(group, (ClassicGroup, ConsumerGroup)):
+        if not isinstance(group, ClassicGroup) and group.protocol_type == SHARE_TYPE:
             continue  # it has no offsets here, and lasts until it is deleted
+        group = _with_offsets(group)
         everything = _expire_group(group, offsets, at.wall_ms, retention_ms, outcome.records)
         if everything and group.state is GroupState.EMPTY:
-            outcome.records += _tombstones(group)
+            outcome.records += tombstones(group)
     return outcome
 
 
 def _expire_group(
-    group: ClassicGroup | ConsumerGroup,
+    group: GroupWithOffsets,
     offsets: OffsetTable,
     wall_ms: int,
     retention_ms: int,
@@ -430,7 +455,7 @@ def _expire_group(
     if not known:
         return not any(True for _ in offsets.pending_places(group_id))
     since_empty = group.protocol_type is not None and group.state is GroupState.EMPTY
-    subscribed = isinstance(group, ConsumerGroup) or (
+    subscribed = not isinstance(group, ClassicGroup) or (
         group.uses_consumer_protocol
         and group.topics is not None
         and group.state is GroupState.STABLE

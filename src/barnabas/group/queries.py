@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 from barnabas.group.classic_group import ClassicGroup, ClassicGroupMember, GroupState
 from barnabas.group.consumer.consumer_group import ConsumerGroup
-from barnabas.group.group_table import GroupTable
+from barnabas.group.group_table import SHARE_TYPE, GroupTable
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.describe_groups_response import DescribedGroup, DescribedGroupMember
 from barnabas.wire.messages.list_groups_response import ListedGroup
 
-CLASSIC_TYPE, CONSUMER_TYPE, SHARE_TYPE = "classic", "consumer", "share"
-"""The types as Kafka's ``Group.GroupType`` prints them."""
+CLASSIC_TYPE, CONSUMER_TYPE = "classic", "consumer"
+"""The types as Kafka's ``Group.GroupType`` prints them. Those of the other kinds are their protocol types."""
 NOT_FOUND_VERSION = 6
 """From this version of DescribeGroups on a missing group is an error, not a dead group."""
 _S = GroupState
@@ -28,6 +28,14 @@ CLASSIC_STATES = (
     _S.EMPTY,
 )
 SHARE_STATES = (_S.EMPTY, _S.STABLE, _S.DEAD)
+STREAMS_STATES = (
+    _S.EMPTY,
+    _S.NOT_READY,
+    _S.ASSIGNING,
+    _S.RECONCILING,
+    _S.STABLE,
+    _S.DEAD,
+)
 CONSUMER_STATES = (_S.EMPTY, _S.ASSIGNING, _S.RECONCILING, _S.STABLE, _S.DEAD)
 
 
@@ -43,11 +51,12 @@ def list_groups(
             kind, state = CLASSIC_TYPE, group.state
         else:
             is_consumer = isinstance(group, ConsumerGroup)
-            kind = CONSUMER_TYPE if is_consumer else SHARE_TYPE
+            kind = CONSUMER_TYPE if is_consumer else group.protocol_type
             state = group.committed_state()
         if wanted_types and kind not in wanted_types:
             continue
-        if wanted_states and state.value.lower() not in wanted_states:
+        names = {state.value.lower(), state.name.lower()}
+        if wanted_states and not names & wanted_states:
             continue
         listed.append(
             ListedGroup(
@@ -103,12 +112,13 @@ def _describe_member(
 class GroupTally:
     """Groups by type and state, and offsets, over the partitions that were added."""
 
-    __slots__ = ("classic", "consumer", "offsets", "share")
+    __slots__ = ("classic", "consumer", "offsets", "share", "streams")
 
     def __init__(self) -> None:
         self.classic = dict.fromkeys(CLASSIC_STATES, 0)
         self.consumer = dict.fromkeys(CONSUMER_STATES, 0)
         self.share = dict.fromkeys(SHARE_STATES, 0)
+        self.streams = dict.fromkeys(STREAMS_STATES, 0)
         self.offsets = 0
 
     def __repr__(self) -> str:
@@ -122,5 +132,7 @@ class GroupTally:
                 self.classic[group.state] += 1
             elif isinstance(group, ConsumerGroup):
                 self.consumer[group.committed_state()] += 1
-            else:
+            elif group.protocol_type == SHARE_TYPE:
                 self.share[group.committed_state()] += 1
+            else:
+                self.streams[group.committed_state()] += 1

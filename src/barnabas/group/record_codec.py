@@ -1,8 +1,8 @@
 """The records of ``__consumer_offsets``: a key (type int16, body) and a value (version int16, body).
 
 A value of None is a tombstone. Records of protocols that are not served yet, and types that are not known
-here, decode to None and are skipped, as Kafka skips unknown types. The classes of share groups' records
-are loaded with the first of these.
+here, decode to None and are skipped, as Kafka skips unknown types. The classes of share and streams groups'
+records are loaded with the first of these.
 
 Source: ``GroupCoordinatorRecordSerde`` and ``GroupCoordinatorRecordHelpers`` of Apache Kafka 4.3.
 """
@@ -45,6 +45,8 @@ _RECORDS: tuple[tuple[type[Message], type[Message]], ...] = (
 _KINDS = {key.API_KEY: (key, value) for key, value in _RECORDS}
 SHARE_KINDS = range(10, 16)
 """The types of share groups' records."""
+STREAMS_KINDS = frozenset({17, *range(19, 24)})
+"""The types of streams groups' records."""
 
 
 class GroupRecord(NamedTuple):
@@ -70,11 +72,18 @@ def decode_record(key: bytes | None, value: bytes | None) -> GroupRecord | None:
     kind = _INT16.unpack_from(key)[0]
     if kind == LegacyOffsetCommitKey.API_KEY:
         return _legacy(decode(LegacyOffsetCommitKey, KEY_VERSION, key[2:]), value)
-    known = _share_kinds().get(kind) if kind in SHARE_KINDS else _KINDS.get(kind)
+    known = _known(kind)
     if known is not None:
         key_class, value_class = known
         return _record(decode(key_class, KEY_VERSION, key[2:]), value_class, value)
     return None
+
+
+def _known(kind: int) -> tuple[type[Message], type[Message]] | None:
+    """The classes of key and value of a type."""
+    if kind in SHARE_KINDS:
+        return _share_kinds().get(kind)
+    return _streams_kinds().get(kind) if kind in STREAMS_KINDS else _KINDS.get(kind)
 
 
 @cache
@@ -82,6 +91,13 @@ def _share_kinds() -> Mapping[int, tuple[type[Message], type[Message]]]:
     from barnabas.group.share.replay import SHARE_RECORDS
 
     return SHARE_RECORDS
+
+
+@cache
+def _streams_kinds() -> Mapping[int, tuple[type[Message], type[Message]]]:
+    from barnabas.group.streams.replay import STREAMS_RECORDS
+
+    return STREAMS_RECORDS
 
 
 def _record(key: Message, cls: type[Message], value: bytes | None) -> GroupRecord:

@@ -12,7 +12,7 @@ from barnabas.group.consumer.consumer_group import ConsumerGroup
 from barnabas.group.consumer.replay import apply, ends_group, is_consumer_key
 from barnabas.group.group_table import GroupTable
 from barnabas.group.offset_table import OffsetAndMetadata, OffsetTable
-from barnabas.group.record_codec import SHARE_KINDS, GroupRecord
+from barnabas.group.record_codec import SHARE_KINDS, STREAMS_KINDS, GroupRecord
 from barnabas.group.records.group_metadata_value import GroupMetadataValue
 from barnabas.group.records.offset_commit_key import OffsetCommitKey
 from barnabas.group.records.offset_commit_value import OffsetCommitValue
@@ -32,6 +32,10 @@ def replay_record(
         from barnabas.group.share.replay import replay_share
 
         replay_share(table, key, value)
+    elif key.API_KEY in STREAMS_KINDS:
+        from barnabas.group.streams.replay import replay_streams
+
+        replay_streams(table, key, value)
     elif value is None:
         if table.classic(key.group) is not None:
             table.groups.remove(key.group)

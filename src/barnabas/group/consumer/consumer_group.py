@@ -198,6 +198,10 @@ class ConsumerGroup:
         """Whether offsets of `topic` are in use."""
         return topic in self._topic_counts
 
+    def watches(self, topic: str) -> bool:
+        """Whether the metadata of `topic` matter to the group."""
+        return topic in self._topic_counts
+
     def is_in(self, *states: GroupState) -> bool:
         return self.state in states
 

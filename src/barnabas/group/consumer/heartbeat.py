@@ -105,8 +105,7 @@ def group_to_join(
         return detached(group_id)
     if group is None:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
-    assert isinstance(group, ClassicGroup)
-    if not joins:
+    if not joins or not isinstance(group, ClassicGroup):
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
     if group.state is GroupState.EMPTY:
         records.append(group_tombstone(group_id))

@@ -187,6 +187,10 @@ class ShareGroup:
     def subscribes_to(self, topic: str) -> bool:
         return topic in self._topic_counts
 
+    def watches(self, topic: str) -> bool:
+        """Whether the metadata of `topic` matter to the group."""
+        return topic in self._topic_counts
+
     def is_in(self, *states: GroupState) -> bool:
         return self.state in states
 
