@@ -35,7 +35,7 @@ demo: venv ## Three nodes, a real event stream, a killed leader, Spark at the en
 	$(BIN)/python -m barnabas.demo $(if $(SECURE),--secure)
 
 test: venv ## All tests (under half an hour on two cores); brings Kafka's Java clients (34 MB) where Java 17 is there
-	$(BIN)/python -m tools.run_tests
+	$(if $(POLLER),BARNABAS_SYSTEM=portable BARNABAS_POLLER=$(POLLER) )$(BIN)/python -m tools.run_tests
 
 # Two of these at a time, the longest first; the tests in two parts of about the same length.
 check: venv ## Under a minute, with a cold cache of types a little more: what every commit passes (`make test` has the slow tests)
@@ -49,6 +49,7 @@ lint: venv
 
 types: venv
 	$(BIN)/mypy
+	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin src/barnabas/host/system
 
 layers: venv
 	$(BIN)/lint-imports

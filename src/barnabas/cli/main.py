@@ -15,6 +15,7 @@ from barnabas.cli.command_table import ANYWHERE, COMMANDS, CONFIG
 from barnabas.cli.failure import Failure
 from barnabas.cli.plain_text import say
 from barnabas.host.process.standard_streams import fill_standard_streams
+from barnabas.host.system import PARENT
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells count."""
@@ -44,6 +45,10 @@ def take_options(given: Sequence[str]) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit status. Also the console script, which exits with what it returns."""
     fill_standard_streams()
+    if PARENT in os.environ:
+        from barnabas.host.system.processes import end_with_named_parent
+
+        end_with_named_parent()
     given = list(sys.argv[1:] if arguments is None else arguments)
     given = take_options(given)
     wanted = next((word for word in given if not word.startswith("-")), "")

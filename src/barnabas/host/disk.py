@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import fcntl
 import os
 import shutil
 import stat
@@ -21,20 +20,20 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 
+from barnabas.host.system.files import READ_NOWAIT, lock_file, sync_content, unlock_file
 from barnabas.ports import Disk, File
 from barnabas.types import Buffer
 
 PARTS_MAX = 1024
 """Buffers that one gathered write may have (``IOV_MAX``)."""
 TEMPORARY = ".tmp"
-_NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 _NOT_SUPPORTED = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 _uninitialized = ctypes.pythonapi.PyByteArray_FromStringAndSize
 _uninitialized.restype = ctypes.py_object
 _uninitialized.argtypes = (ctypes.c_void_p, ctypes.c_ssize_t)
 LARGE_READ = 32 * 1024
 """From here on filling a buffer with zeros before reading into it costs more than the call that avoids it."""
-_refuses_nowait = not _NOWAIT
+_refuses_nowait = not READ_NOWAIT
 """Whether a file system has shown that it cannot tell what is in memory."""
 
 
@@ -124,7 +123,7 @@ class HostFile(File):
         target: bytearray = bytearray(size) if size < LARGE_READ else _uninitialized(None, size)
         try:
             # Short: the rest is not in memory. The buffer, of which only a part is filled, goes.
-            return target if os.preadv(self._fd, (target,), position, _NOWAIT) == size else None
+            return target if os.preadv(self._fd, (target,), position, READ_NOWAIT) == size else None
         except BlockingIOError:
             return None
         except OSError as error:
@@ -142,7 +141,7 @@ class HostFile(File):
     def sync(self) -> None:
         fd = self._pin()
         try:
-            os.fdatasync(fd)
+            sync_content(fd)
         finally:
             self._unpin()
 
@@ -253,22 +252,16 @@ class HostDisk(Disk):
     def try_lock(self, path: str) -> bool:
         if path in self._locks:
             return True
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # what Java's FileLock sees
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # holds within one process, too
-        except OSError as error:
-            os.close(fd)
-            if isinstance(error, (BlockingIOError, PermissionError)):
-                return False
-            raise
+        fd = lock_file(path)
+        if fd is None:
+            return False
         self._locks[path] = fd
         return True
 
     def unlock_all(self) -> None:
         """Give the locks back, as the end of the process would."""
         while self._locks:
-            os.close(self._locks.popitem()[1])
+            unlock_file(self._locks.popitem()[1])
 
     def free_bytes(self, path: str) -> tuple[int, int]:
         found = os.statvfs(path)

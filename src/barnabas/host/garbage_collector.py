@@ -19,16 +19,12 @@ memory in use.
 
 Invariant: between `begin` and `end` nothing else collects.
 
-What the allocator below keeps of freed memory is decided here, too (`keep_freed_memory`,
-`return_free_memory`).
 """
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import sys
-from contextlib import suppress
 from time import thread_time
 from typing import NamedTuple
 
@@ -154,24 +150,3 @@ class GarbageCollector:
 
     def __repr__(self) -> str:
         return f"GarbageCollector({self.collections})"
-
-
-KEPT_BYTES = 32 << 20
-"""Free bytes that the allocator keeps, and the size in bytes from which it maps a buffer separately."""
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's <malloc.h>
-
-
-def keep_freed_memory() -> None:
-    """Have the allocator keep the memory of large reads. By default glibc returns the pages after each fetch,
-    and the kernel maps and clears new ones for the next."""
-    with suppress(AttributeError, OSError):
-        mallopt = ctypes.CDLL(None).mallopt
-        mallopt(_M_MMAP_THRESHOLD, KEPT_BYTES)
-        mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
-
-
-def return_free_memory() -> None:
-    """Return the memory that is free, also between used parts, to the system. Blocks; other threads that
-    allocate may wait for it."""
-    with suppress(AttributeError, OSError):
-        ctypes.CDLL(None).malloc_trim(0)

@@ -1,4 +1,4 @@
-"""The event loop: one thread with epoll and timers; measures how long its turns take.
+"""The event loop: one thread with a poller and timers; measures how long its turns take.
 
 It has the methods of asyncio's loop that callbacks need, without tasks, futures, contexts and handles. It is
 not asyncio because that takes 50 ms to import instead of 5, which matters if several nodes start on one
@@ -18,7 +18,6 @@ more, also not for an event that was polled before.
 from __future__ import annotations
 
 import os
-import select
 import signal
 import threading
 from collections import deque
@@ -29,6 +28,8 @@ from time import monotonic, perf_counter, thread_time
 from typing import Any, NamedTuple, Protocol
 
 from barnabas import limits
+from barnabas.host.system.pollers import IN, OUT, READABLE, WRITABLE, new_poller
+from barnabas.host.system.wakeups import new_wakeup
 
 Callback = Callable[..., object]
 FaultHandler = Callable[[str, Exception], None]
@@ -38,8 +39,6 @@ _SLOW_S = limits.TURN_MS_MAX / 1000
 _SLICE_S = limits.SLICE_MS / 1000
 _SIGNALS_READ = 512
 """Bytes read at once from the signal pipe; each signal is one byte."""
-_READABLE = select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR | select.EPOLLRDHUP
-_WRITABLE = select.EPOLLOUT | select.EPOLLHUP | select.EPOLLERR
 
 
 class Turn(NamedTuple):
@@ -171,7 +170,7 @@ class Loop:
         self._measures_turns = measures_turns
         self.housekeeper: Housekeeper | None = None
         self._on_fault = on_fault
-        self._epoll = select.epoll()
+        self._poller = new_poller()
         self._masks: dict[int, int] = {}
         self._readers: dict[int, _Call] = {}
         self._writers: dict[int, _Call] = {}
@@ -193,8 +192,8 @@ class Loop:
         self._stopping = False
         self._closed = False
         self._closing = threading.RLock()  # a signal handler may come while it is held
-        self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self.add_reader(self._wake_fd, self._on_wake)
+        self._wakeup = new_wakeup()
+        self.add_reader(self._wakeup.fd, self._wakeup.drain)
 
     def __repr__(self) -> str:
         return f"Loop({len(self._masks)} descriptors, {len(self._timers)} timers)"
@@ -207,7 +206,7 @@ class Loop:
     @property
     def callback_began(self) -> float:
         """When the callback that runs now began."""
-        return self._at  # perf_counter and monotonic are one clock on Linux
+        return self._at  # perf_counter and monotonic are one clock on all systems but Windows
 
     def call_soon(self, callback: Callback, *arguments: Any) -> None:
         """Call `callback` later in this turn or in the next one."""
@@ -218,7 +217,7 @@ class Loop:
         self._ready.append((callback, arguments))
         with self._closing:
             if not self._closed:
-                os.eventfd_write(self._wake_fd, 1)
+                self._wakeup.wake()
 
     def call_at(self, when_s: float, callback: Callback, *arguments: Any) -> Timer:
         self._order += 1
@@ -233,30 +232,30 @@ class Loop:
 
     def add_reader(self, fd: int, callback: Callback, *arguments: Any) -> None:
         self._readers[fd] = (callback, arguments)
-        self._watch(fd, self._masks.get(fd, 0) | select.EPOLLIN)
+        self._watch(fd, self._masks.get(fd, 0) | IN)
 
     def add_writer(self, fd: int, callback: Callback, *arguments: Any) -> None:
         self._writers[fd] = (callback, arguments)
-        self._watch(fd, self._masks.get(fd, 0) | select.EPOLLOUT)
+        self._watch(fd, self._masks.get(fd, 0) | OUT)
 
     def remove_reader(self, fd: int) -> None:
         if self._readers.pop(fd, None) is not None:
-            self._watch(fd, self._masks[fd] & ~select.EPOLLIN)
+            self._watch(fd, self._masks[fd] & ~IN)
 
     def remove_writer(self, fd: int) -> None:
         if self._writers.pop(fd, None) is not None:
-            self._watch(fd, self._masks[fd] & ~select.EPOLLOUT)
+            self._watch(fd, self._masks[fd] & ~OUT)
 
     def _watch(self, fd: int, mask: int) -> None:
         old = self._masks.get(fd, 0)
         if mask == old:
             return
         if not old:
-            self._epoll.register(fd, mask)
+            self._poller.register(fd, mask)
         elif mask:
-            self._epoll.modify(fd, mask)
+            self._poller.modify(fd, mask)
         else:
-            self._epoll.unregister(fd)
+            self._poller.unregister(fd)
             del self._masks[fd]
             self._removed.add(fd)  # its number may be another's before this turn ends
             return
@@ -279,7 +278,9 @@ class Loop:
         """Have signals end a wait. Python runs signal handlers between bytecodes only: a signal just before
         the poll, or to another thread, would not interrupt it. The interpreter also writes a byte to this
         pipe, at once."""
-        reader, writer = self._signal_pipe = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        reader, writer = self._signal_pipe = os.pipe()
+        os.set_blocking(reader, False)
+        os.set_blocking(writer, False)
         self._woken_before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         self.add_reader(reader, os.read, reader, _SIGNALS_READ)
 
@@ -299,7 +300,7 @@ class Loop:
                     took_s, cpu = perf_counter() - ended, thread_time()
                     self.times.add(took_s, cpu - now_cpu, keeper.between_turns, took_s)
                     timeout = self._timeout()
-            events = self._epoll.poll(timeout)
+            events = self._poller.poll(timeout)
             woke = self._at = perf_counter()
             self._until = woke + _SLICE_S
             self._most, self._most_s = None, 0.0
@@ -324,7 +325,7 @@ class Loop:
             if self._closed:
                 return
             self._closed = True
-            os.close(self._wake_fd)
+            self._wakeup.close()
         for number, before in self._signals.items():
             signal.signal(number, before)
         if self._signal_pipe is not None:
@@ -333,7 +334,7 @@ class Loop:
                 os.close(fd)
         self._ready.clear()
         self._timers.clear()
-        self._epoll.close()
+        self._poller.close()
 
     def is_closed(self) -> bool:
         return self._closed
@@ -374,13 +375,13 @@ class Loop:
                 return
             if removed and fd in removed:
                 continue
-            if mask & _READABLE:
+            if mask & READABLE:
                 call = self._readers.get(fd)
                 if call is not None:
                     self._run(call)
                     if removed and fd in removed:
                         continue
-            if mask & _WRITABLE:
+            if mask & WRITABLE:
                 call = self._writers.get(fd)
                 if call is not None:
                     self._run(call)
@@ -412,9 +413,6 @@ class Loop:
         before, self._at = self._at, perf_counter()
         if self._at - before > self._most_s:
             self._most, self._most_s = call[0], self._at - before
-
-    def _on_wake(self) -> None:
-        os.eventfd_read(self._wake_fd)
 
 
 def end_signals() -> list[signal.Signals]:

@@ -24,7 +24,7 @@ from barnabas.config.definition import ConfigError
 from barnabas.config.meta_properties import DirectoryError
 from barnabas.config.node import NodeConfig
 from barnabas.host.disk import HostDisk, sentence_of
-from barnabas.host.garbage_collector import GarbageCollector, keep_freed_memory
+from barnabas.host.garbage_collector import GarbageCollector
 from barnabas.host.loop import Loop, end_signals, new_loop
 from barnabas.host.loop_watchdog import LoopWatchdog
 from barnabas.host.ports import HostPorts
@@ -33,6 +33,7 @@ from barnabas.host.process.service_notices import ServiceNotices
 from barnabas.host.process.standard_streams import fill_standard_streams
 from barnabas.host.secrets.config_files import node_config
 from barnabas.host.structured_log import StructuredLog
+from barnabas.host.system import PARENT
 from barnabas.log.errors import CorruptLogError
 from barnabas.metadata.storage_format import format_node
 from barnabas.node.node import Node
@@ -238,6 +239,8 @@ def run_node(
     end_request = end_request or EndRequest()
     gc.disable()
     allow_many_files()
+    from barnabas.host.system.memory import keep_freed_memory
+
     keep_freed_memory()
     try:
         config = load_config(path)
@@ -261,6 +264,10 @@ def _journal() -> StructuredLog:
 
 def main(arguments: Sequence[str]) -> int:
     fill_standard_streams()
+    if PARENT in os.environ:
+        from barnabas.host.system.processes import end_with_named_parent
+
+        end_with_named_parent()
     match arguments:
         case [path]:
             return run_node(path)

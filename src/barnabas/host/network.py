@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from barnabas import limits
 from barnabas.host.connection import HostConnection, Traffic
-from barnabas.host.garbage_collector import return_free_memory
 from barnabas.host.loop import Loop, Timer
+from barnabas.host.system.memory import return_free_memory
 from barnabas.ports import Background, ConnectionGate, ConnectionRefusal, Receiver
 from barnabas.types import Endpoint
 

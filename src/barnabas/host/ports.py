@@ -98,7 +98,7 @@ class HostPorts(ProgramPorts):
     def process_figures(self) -> dict[str, float]:
         """Figures of the process by the names that Prometheus' clients give them; those that the system does
         not tell are left out."""
-        from barnabas.host.process.figures import process_figures
+        from barnabas.host.system.figures import process_figures
 
         times = self.times
         return {

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from barnabas.config.definition import ConfigError
 from barnabas.config.providers import Resolved, resolve
 from barnabas.host.secrets.config_files import HostSources
+from barnabas.host.system.files import unnamed_file
 from barnabas.security.certificates import read_certificate
 from barnabas.security.tls_settings import CertificateStore, TlsSettings
 
@@ -197,15 +198,11 @@ def _load_own(context: ssl.SSLContext, store: CertificateStore) -> int | None:
     if PEM_MARK.decode() not in material.key:
         raise _refused(store, "it holds no private key")
     password = material.key_password.encode()
-    descriptor = os.memfd_create("barnabas-tls", os.MFD_CLOEXEC)
     try:
-        os.write(descriptor, f"{material.key}\n{material.certificates}\n".encode())
-        path = f"/proc/self/fd/{descriptor}"
-        context.load_cert_chain(path, password=lambda: password)
+        with unnamed_file(f"{material.key}\n{material.certificates}\n".encode()) as path:
+            context.load_cert_chain(path, password=lambda: password)
     except (ssl.SSLError, OSError, ValueError, TypeError) as error:
         raise _refused(store, _key_problem(error, material)) from error
-    finally:
-        os.close(descriptor)
     try:
         leaf = ssl.PEM_cert_to_DER_cert(_first_certificate(material.certificates))
         return read_certificate(leaf).not_after_ms

@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import shutil
 import signal
 import subprocess
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from barnabas.config.properties import parse_properties
+from barnabas.host.system.processes import has_ended
 
 POLL_S = 0.02
 EPHEMERAL_MARK = ".ephemeral"
@@ -229,7 +229,7 @@ class Cluster:
         if restarted is not None:
             return restarted.poll() is None
         pid = self.node(node_id)["pid"]
-        return pid is not None and _runs(pid)  # None: `up` has noticed its end
+        return pid is not None and not has_ended(pid)  # None: `up` has noticed its end
 
     # -- waiting ---------------------------------------------------------------------------------
 
@@ -260,20 +260,3 @@ class Cluster:
             return "\n".join(file.read_text(errors="replace").splitlines()[-lines:])
         except OSError as error:
             return str(error)
-
-
-def _runs(pid: int) -> bool:
-    """Whether any thread of the process runs: until the last one has ended, ports and locks are held.
-
-    ``/proc`` does not say that: it calls a process a zombie as soon as its first thread has ended.
-    """
-    try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return False
-    try:
-        end = select.poll()
-        end.register(descriptor, select.POLLIN)
-        return not end.poll(0)
-    finally:
-        os.close(descriptor)

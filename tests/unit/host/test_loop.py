@@ -10,15 +10,19 @@ import threading
 from collections.abc import Iterator
 from functools import partial
 from time import perf_counter
+from types import FrameType
 
 import pytest
 
 from barnabas.host.loop import Loop, Turn
+from barnabas.host.system.pollers import pollers
 from tests.unit.host.running import PATIENCE_S, run_until
 
 
-@pytest.fixture
-def loop() -> Iterator[Loop]:
+@pytest.fixture(params=list(pollers()))
+def loop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Loop]:
+    """A loop with each poller of this system."""
+    monkeypatch.setenv("BARNABAS_POLLER", request.param)
     loop = Loop()
     yield loop
     loop.close()
@@ -186,8 +190,12 @@ def test_a_signal_that_interrupts_no_wait_ends_it(loop: Loop) -> None:
     loop.call_later(PATIENCE_S, too_late)
     main = threading.get_ident()
 
+    def runs(frame: FrameType) -> bool:
+        """Whether it is in the loop, or in a poller that the loop has called."""
+        return Loop.run_forever.__code__ in (frame.f_code, frame.f_back and frame.f_back.f_code)
+
     def send() -> None:
-        while sys._current_frames()[main].f_code is not Loop.run_forever.__code__:
+        while not runs(sys._current_frames()[main]):
             pass
         signal.pthread_kill(threading.get_ident(), signal.SIGUSR2)
 

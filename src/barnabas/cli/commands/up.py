@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import shutil
 import signal
 import sys
@@ -35,6 +34,7 @@ from barnabas.config.meta_properties import (
 )
 from barnabas.host.disk import HostDisk
 from barnabas.host.loop import end_signals, new_loop
+from barnabas.host.system.processes import has_ended
 from barnabas.types import Endpoint, uuid_text
 
 if TYPE_CHECKING:
@@ -351,14 +351,7 @@ def await_predecessors(directory: ClusterDirectory) -> None:
         lock = Path(entry["properties"]).parent / "data" / ".lock"
         if pid is None or not _is_locked(lock):
             continue
-        try:
-            descriptor = os.pidfd_open(pid)
-        except ProcessLookupError:
-            continue
-        left_s = max(0.0, deadline - time.monotonic())
-        ended, _, _ = select.select([descriptor], [], [], left_s)
-        os.close(descriptor)
-        if not ended:
+        if not has_ended(pid, max(0.0, deadline - time.monotonic())):
             raise Failure(f"node {entry['id']} of {directory.path} already runs: pid {pid}")
 
 

@@ -3,12 +3,14 @@ theirs."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from barnabas.cli.local.zookeeper_servers import end_with_parent
+from barnabas.host.system.processes import end_with_parent
 
 STOP_S = 3.0
 
@@ -30,7 +32,7 @@ class ConsoleProcess:
                 self._command,
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,  # Ctrl-C is for the parent
-                preexec_fn=end_with_parent,  # noqa: PLW1509 - nothing is locked in a child that only sets a signal
+                preexec_fn=partial(end_with_parent, os.getpid()),  # noqa: PLW1509 - nothing is locked in a child that only sets a signal
             )
         except OSError as error:
             report(f"the console cannot be started: {error.strerror}")

@@ -9,14 +9,13 @@ from __future__ import annotations
 import os
 import random
 import socket
-from pathlib import Path
 
 from barnabas.cli.failure import Failure
+from barnabas.host.system.figures import first_ephemeral_port
 
 HOST = "127.0.0.1"
 PORT_MIN = 10_000
 PORT_MAX = 32_768
-_PORT_RANGE_FILE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 _given_before: set[int] = set()
@@ -28,7 +27,7 @@ class FreePorts:
 
     def __init__(self) -> None:
         self._given: set[int] = set()
-        self._max = min(PORT_MAX, _first_ephemeral_port())
+        self._max = min(PORT_MAX, first_ephemeral_port() or PORT_MAX)
         self._random = random.Random(os.urandom(8))
 
     def take(self, count: int) -> list[int]:
@@ -57,13 +56,6 @@ def require_free(port: int, whose: str) -> int:
             f"port {port}, which {whose} should have, is another process's: choose another --port"
         )
     return port
-
-
-def _first_ephemeral_port() -> int:
-    try:
-        return int(_PORT_RANGE_FILE.read_text().split()[0])
-    except (OSError, ValueError):
-        return PORT_MAX
 
 
 def _is_free(port: int) -> bool:

@@ -7,7 +7,6 @@ are executed from scratch, because by then the parent has sockets.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import sys
@@ -15,8 +14,8 @@ import traceback
 from collections.abc import Callable
 
 from barnabas.cli.local.cluster_directory import NodeFiles
+from barnabas.host.system.processes import end_with_parent
 
-_PR_SET_PDEATHSIG = 1
 _HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
 """The signals for which the parent has handlers."""
 _FIRST_DESCRIPTOR = 3
@@ -54,7 +53,6 @@ def load_node() -> None:
 
 
 def _fork(files: NodeFiles, child_main: Callable[[], int]) -> int:
-    libc = ctypes.CDLL(None, use_errno=True)
     parent = os.getpid()
     # A signal for the child must not find the parent's handlers in it: they would swallow it, and
     # wake the parent by the descriptor that both have.
@@ -73,8 +71,7 @@ def _fork(files: NodeFiles, child_main: Callable[[], int]) -> int:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, kept)
         os.setsid()  # Ctrl-C is for the parent, which tells us
-        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-        if os.getppid() == parent:
+        if end_with_parent(parent):
             _redirect(files)
             status = child_main()
     except SystemExit as end:  # told to end before there was anything to shut down

@@ -18,6 +18,7 @@ from pathlib import Path
 from barnabas.cli.local.cluster_directory import ClusterDirectory, NodeFiles
 from barnabas.cli.local.node_processes import execute_node, fork_node, load_node
 from barnabas.host.loop import Loop
+from barnabas.host.system.processes import ProcessEnd, watch_process
 
 STOP_S = 4.5
 """The time that a stop may take, longer than a node's own bound; nodes that still run after it are
@@ -40,7 +41,7 @@ class SupervisedNode:
         self.pid: int | None = None
         self.ours = False
         """Started here, so that its end is ours to take note of."""
-        self.pidfd = -1
+        self.end: ProcessEnd | None = None
         self.started_at = 0.0
         self.backoff_s = 0.0
 
@@ -51,7 +52,8 @@ class SupervisedNode:
     def send(self, number: signal.Signals) -> None:
         """An adopted node may be gone already: the process that started it reaps it."""
         with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self.pidfd, number)
+            if self.end is not None:
+                self.end.send(number)
 
     def __repr__(self) -> str:
         return f"NodeProcess(node {self.files.node_id}, pid {self.pid})"
@@ -134,15 +136,16 @@ class Supervisor:
             self._on_change()
 
     def _watch(self, node: SupervisedNode, pid: int, *, ours: bool) -> None:
-        node.pidfd = os.pidfd_open(pid)
+        node.end = watch_process(pid)
         node.pid = pid
         node.ours = ours
         node.started_at = time.monotonic()
-        self._loop.add_reader(node.pidfd, self._on_exit, node)
+        self._loop.add_reader(node.end.fd, self._on_exit, node)
 
     def _on_exit(self, node: SupervisedNode) -> None:
-        self._loop.remove_reader(node.pidfd)
-        os.close(node.pidfd)
+        assert node.end is not None
+        self._loop.remove_reader(node.end.fd)
+        node.end.close()
         pid, node.pid = node.pid, None
         assert pid is not None
         how = _how(os.waitpid(pid, 0)[1]) if node.ours else "ended"

@@ -11,7 +11,6 @@ Source: ZooKeeper's administrator's guide; ``ZooKeeperServerMain``, ``QuorumPeer
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
 import signal
@@ -21,10 +20,12 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 from barnabas.cli.local.free_ports import FreePorts
+from barnabas.host.system.processes import end_with_parent
 
 HOST = "127.0.0.1"
 APACHE, OWN = "apache", "barnabas"
@@ -43,7 +44,6 @@ JAVA_OPTIONS = (
 READY_S = 30.0
 LOOK_S = 0.05
 TICK_MS = 2_000
-_PR_SET_PDEATHSIG = 1
 
 
 class ZooKeeperMissing(Exception):
@@ -116,7 +116,7 @@ class ZooKeeperServer:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,  # Ctrl-C is for the parent
-                preexec_fn=end_with_parent,  # noqa: PLW1509 - nothing is locked in a child that only sets a signal
+                preexec_fn=partial(end_with_parent, os.getpid()),  # noqa: PLW1509 - nothing is locked in a child that only sets a signal
             )
 
     def mode(self) -> str | None:
@@ -281,8 +281,3 @@ def four_letter_word(word: str, port: int, timeout_s: float = 1.0) -> str:
         while part := connection.recv(4096):
             answer += part
     return answer.decode(errors="replace")
-
-
-def end_with_parent() -> None:
-    """Called in a child: the kernel sends it SIGTERM when its parent dies."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)

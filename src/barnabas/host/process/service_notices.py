@@ -54,7 +54,7 @@ class ServiceNotices:
     def start(self) -> None:
         """Send notices from now on; none where no service manager asks for them."""
         if self.are_wanted:
-            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             self._socket.setblocking(False)
             self._look()
 
