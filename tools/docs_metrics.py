@@ -48,6 +48,18 @@ not answer has no value in that page. Scrapes within a second show the same read
 nothing is read. Where ACLs are used, the brokers' own principal needs Describe and Read for the topics, as a
 super user has.
 
+## OpenTelemetry
+
+`otel.endpoint=http://127.0.0.1:4318` sends the same metrics, names and labels included, to a receiver of OTLP
+over HTTP, every `otel.metrics.interval.ms`; `pip install 'barnabas[otel]'` brings the packages. With
+`otel.traces.sample.ratio` above 0 that share of Produce requests is searched for records whose header
+`traceparent` is sampled (W3C Trace Context). Each such record has a span below the client's: from the
+request's arrival to its answer, with the time of each phase, the topic, the partition, the offset and the
+error. The node copies the batches of the chosen requests (up to 256 KiB each); a helper process, some 60 MB,
+decodes and sends. It takes headers and certificates from OpenTelemetry's own variables
+(`OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_EXPORTER_OTLP_CERTIFICATE`). What a receiver does not take is not sent
+again, and the log says so once. Without the key nothing of this is loaded.
+
 ## Boards and alerts
 
 `barnabas dashboards write DIR` writes boards for Grafana (cluster, topics, groups, quorum, transactions,

@@ -283,6 +283,15 @@ class HasHelper(Protocol):
     def helper(self) -> Helper: ...
 
 
+@runtime_checkable
+class HasExportHelper(Protocol):
+    """A world whose nodes may send metrics and traces, through a helper process for this alone: a receiver
+    that does not answer holds up no other work."""
+
+    @property
+    def export_helper(self) -> Helper: ...
+
+
 class Secrets(Protocol):
     """The port for authentication: cryptographically secure random numbers, and TLS."""
 

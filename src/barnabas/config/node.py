@@ -159,6 +159,11 @@ class NodeConfig:
         assert isinstance(value, int), name
         return value
 
+    @property
+    def is_monitored(self) -> bool:
+        """Whether the node shows or sends metrics."""
+        return bool(self.values["metrics.listeners"] or self.values["otel.endpoint"])
+
     def __repr__(self) -> str:
         roles = "+".join(_role_names(self.is_broker, self.is_controller))
         return f"NodeConfig(node {self.node_id}, {roles}, {', '.join(map(str, self.listeners))})"

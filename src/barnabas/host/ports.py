@@ -78,6 +78,7 @@ class HostPorts(ProgramPorts):
         self._resolver_background = HostBackground(loop)
         """Looks up host names on its own threads: a name server that does not answer delays no sync."""
         self.helper = HelperProcess()
+        self.export_helper = HelperProcess()
         self.journal = journal
         self.times = loop.times
         options = SocketOptions() if config is None else socket_options(config)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
-from typing import Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 from barnabas import __version__
 from barnabas.broker.broker import Broker
@@ -39,6 +39,9 @@ from barnabas.ports import HasSecrets, Listener, Ports
 from barnabas.raft.raft_node import RaftNode
 from barnabas.security.listener_security import ListenerStages, listener_security
 from barnabas.wire.server import RequestServer
+
+if TYPE_CHECKING:
+    from barnabas.monitoring.otel.exporter import OtelExporter
 
 TOKEN_KEY = "metrics.bearer.token"
 
@@ -105,9 +108,35 @@ class Monitoring:
         self._server = HttpServer(node.ports, routes, token)
         for server in node.servers.values():
             server.observer = self._requests
+        self._exporter = self._new_exporter() if node.config.text("otel.endpoint") else None
+
+    def _new_exporter(self) -> OtelExporter:
+        """Raises ``ConfigError``."""
+        from barnabas.monitoring.otel.exporter import OtelExporter
+        from barnabas.monitoring.otel.settings import otel_settings
+        from barnabas.monitoring.otel.traced_requests import TracedRequests
+
+        node, settings = self._node, otel_settings(self._node.config)
+        traced = None
+        if settings.sample_ratio:
+            traced = TracedRequests(self._requests, settings.sample_ratio)
+            for server in node.servers.values():
+                server.observer = traced
+        return OtelExporter(node.ports, settings, self._scrapes, traced, self._resource)
+
+    def _resource(self) -> dict[str, str]:
+        node_id, cluster_id = str(self._node.config.node_id), self._cluster_id()
+        return {
+            "service.name": "barnabas",
+            "service.version": __version__,
+            "service.instance.id": f"{cluster_id}/{node_id}",
+            "barnabas.node.id": node_id,
+            "barnabas.cluster.id": cluster_id,
+        }
 
     def bind(self) -> None:
-        """Listen on every address. Raises ``OSError`` where one is taken, ``ConfigError``."""
+        """Listen on every address, and begin to export. Raises ``OSError`` where an address is taken,
+        ``ConfigError``."""
         ports = self._node.ports
         for spec in self._specs:
             security = listener_security(self._node.config, spec)
@@ -117,10 +146,14 @@ class Monitoring:
             listener = ports.network.listen(spec.endpoint, stages.accept(self._server.accept))
             self._bound.append(listener)
             ports.log("info", "metrics.listening", address=str(listener.endpoint))
+        if self._exporter is not None:
+            self._exporter.begin()
 
     def close(self) -> None:
         for listener in self._bound:
             listener.close()
+        if self._exporter is not None:
+            self._exporter.close()
         self._scrapes.close()
         self._server.close()
 

@@ -144,9 +144,9 @@ class Node:
             raise
 
     def _open_monitoring(self, identities: Mapping[str, MetaProperties]) -> Monitoring | None:
-        """The endpoint for metrics and health, where the configuration has one: its modules are loaded only
-        then. Raises ``OSError``, ``ConfigError``."""
-        if not self.config.values["metrics.listeners"]:
+        """The endpoint for metrics and health, where the configuration shows or sends them: its modules are
+        loaded only then. Raises ``OSError``, ``ConfigError``."""
+        if not self.config.is_monitored:
             return None
         from barnabas.monitoring.monitoring import Monitoring
 

@@ -24,6 +24,9 @@ OWN_KEYS = {
     "leader.imbalance.per.broker.percentage",
     "metrics.bearer.token",
     "metrics.listeners",
+    "otel.endpoint",
+    "otel.metrics.interval.ms",
+    "otel.traces.sample.ratio",
     "unclean.recovery.strategy",
 }
 """Each has its line in docs/divergence.md."""

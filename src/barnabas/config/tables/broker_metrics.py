@@ -20,6 +20,12 @@ metrics.listeners | list | "" | list | read-only | medium
     Addresses that serve /metrics and /health: http://host:port or https://host:port (Barnabas).
 metrics.bearer.token | password | null | any | read-only | medium
     What a request to metrics.listeners must show as its bearer token (Barnabas).
+otel.endpoint | string | "" | any | read-only | medium
+    The OpenTelemetry receiver that gets metrics and traces, http://host:port for OTLP over HTTP (Barnabas).
+otel.metrics.interval.ms | long | 60000 | 1000.. | read-only | low
+    The time between two exports of metrics to otel.endpoint (Barnabas).
+otel.traces.sample.ratio | double | 0.0 | 0..1 | read-only | medium
+    The share of Produce requests whose records are searched for a trace; 0 traces nothing (Barnabas).
 telemetry.max.bytes | int | 1048576 | 1.. | read-only | low
     The largest push of a client's metrics, before and after decompression (KIP-714).
 quota.window.num | int | 11 | 1.. | read-only | low

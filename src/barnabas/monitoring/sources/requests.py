@@ -143,13 +143,16 @@ class RequestSource:
                     times.sums_ms[phase] += took_ms
                     times.buckets[phase][bisect_left(_BOUNDS_MS, took_ms)] += 1
 
-    def _topic(self, name: str, topic_id: Uuid) -> TopicCounts | None:
+    def name_of_topic(self, name: str, topic_id: Uuid) -> str:
+        """The name of a topic that a request names by `name` or by id; empty where it is not known."""
         if not name:
             broker = self._broker()
             topic = None if broker is None else broker.image.topics_by_id.get(topic_id)
-            if topic is None:
-                return None
-            name = topic.name
+            name = "" if topic is None else topic.name
+        return name
+
+    def _topic(self, name: str, topic_id: Uuid) -> TopicCounts | None:
+        name = self.name_of_topic(name, topic_id)
         counts = self._topics.get(name)
         if counts is None:
             broker = self._broker()

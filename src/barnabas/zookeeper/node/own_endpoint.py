@@ -20,8 +20,8 @@ class OwnEndpoint:
         self._monitoring: Monitoring | None = None
 
     def open(self) -> None:
-        """Listen where the configuration has addresses. Raises ``OSError``, ``ConfigError``."""
-        if self._node.config.values["metrics.listeners"]:
+        """Listen and send where the configuration says so. Raises ``OSError``, ``ConfigError``."""
+        if self._node.config.is_monitored:
             from barnabas.zookeeper.node.monitored_node import MonitoredZookeeperNode
 
             self._monitoring = MonitoredZookeeperNode(self._node).open_endpoint()
