@@ -53,6 +53,20 @@ class ConsumerRecord(NamedTuple):
     headers: Headers = ()
 
 
+class DeliveredRecord(NamedTuple):
+    """A record that a share group delivered."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+    deliveries: int = 1
+    """How often it was delivered to members of the group, this delivery among them."""
+
+
 def partition_for(key: bytes, partitions: int) -> int:
     """The partition of `key` in a topic with this many partitions."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions

@@ -22,6 +22,8 @@ from barnabas.client.admin import Admin, ClusterDescription, NewTopic, TopicOutc
 from barnabas.client.client import Client, Trying
 from barnabas.client.consumers.consumer import Consumer, ConsumerSettings
 from barnabas.client.consumers.fetch_requests import FetchedRun, FetchSettings, fetch
+from barnabas.client.consumers.share_consumer import Outcome, ShareConsumer, ShareConsumerSettings
+from barnabas.client.consumers.share_runs import Acknowledge
 from barnabas.client.metadata_wait import until_known, until_unknown
 from barnabas.client.network.cluster_metadata import TopicMetadata
 from barnabas.client.network.tasks import TaskOutcome
@@ -34,7 +36,7 @@ from barnabas.client.offsets import (
     list_offsets,
 )
 from barnabas.client.producers.producer import Producer, ProducerSettings
-from barnabas.client.records import ConsumerRecord, Delivery, ProducerRecord
+from barnabas.client.records import ConsumerRecord, DeliveredRecord, Delivery, ProducerRecord
 from barnabas.host.loop import new_loop
 from barnabas.host.ports import HostPorts
 from barnabas.host.programs.blocking_ports import wait_for
@@ -245,6 +247,11 @@ class Connected:
     ) -> BlockingConsumer:
         return BlockingConsumer(self, group_id, settings or ConsumerSettings())
 
+    def share_consumer(
+        self, group_id: str, settings: ShareConsumerSettings | None = None
+    ) -> BlockingShareConsumer:
+        return BlockingShareConsumer(self, group_id, settings or ShareConsumerSettings())
+
     def read(self, topics: Sequence[str]) -> Iterator[ConsumerRecord]:
         """Yield all records that are in these topics now, in order within each partition. Fetches only as far
         as the caller iterates."""
@@ -349,6 +356,64 @@ class BlockingConsumer:
 
     def close(self) -> None:
         self._connected.call(self.inner.close())
+
+    def _on_data(self) -> None:
+        self._has_data = True
+        self._connected.nudge()
+
+
+class BlockingShareConsumer:
+    """A member of a share group with a blocking `poll`. Nothing happens between calls: records whose
+    locks end meanwhile are delivered to others."""
+
+    def __init__(
+        self, connected: Connected, group_id: str, settings: ShareConsumerSettings
+    ) -> None:
+        self._connected = connected
+        self._has_data = False
+        self.consumer = ShareConsumer(connected.client, group_id, settings, on_data=self._on_data)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def subscribe(self, topics: Sequence[str]) -> None:
+        """Join the group for these topics."""
+        self.consumer.subscribe(topics)
+
+    def poll(
+        self, timeout_ms: float = POLL_MS, records_max: int | None = None
+    ) -> list[DeliveredRecord]:
+        """The next records; waits up to `timeout_ms` for the first. Raises the consumer's failure, and
+        ``ValueError`` in explicit mode while records are not acknowledged."""
+        self._connected.run_for(0)
+        records = self.consumer.poll(records_max)
+        if not records and self.consumer.failure is None:
+            self._has_data = False
+            self._connected.run_until(lambda: self._has_data, timeout_ms)
+            records = self.consumer.poll(records_max)
+        if not records and self.consumer.failure is not None:
+            raise self.consumer.failure
+        return records
+
+    def acknowledge(self, record: DeliveredRecord, kind: Acknowledge = Acknowledge.ACCEPT) -> None:
+        """Say what became of a record, in explicit mode."""
+        self.consumer.acknowledge(record, kind)
+
+    def commit(self) -> Outcome:
+        """Wait until what was acknowledged is kept: the first error of each partition, or None."""
+        return self._connected.call(self.consumer.commit())
+
+    def close(self) -> None:
+        """Release what is in hand, and leave the group."""
+        self._connected.call(self.consumer.close())
 
     def _on_data(self) -> None:
         self._has_data = True
