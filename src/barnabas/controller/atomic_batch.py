@@ -1,11 +1,10 @@
-"""Many new partitions of one request: decided in slices, written in one batch.
-
-As in Kafka all records of one CreateTopics or CreatePartitions are in one batch of the log: after a
-failover either all of them are there or none, and no client ever sees half a topic. Deciding and encoding
-them, and reading what was encoded into columns, may take many turns, between which the controller
-answers others; only appending them and putting the columns into the image is one turn. Should brokers, their
-configurations or features change meanwhile, all is decided again; after a few times of that, in one
-turn.
+"""Decides many new partitions of one request in slices, and writes them in one batch. As in Kafka
+all records of one CreateTopics or CreatePartitions are in one batch of the log: after a failover
+either all of them exist or none, and no client ever sees half a topic. Deciding and encoding the
+records, and reading them back into columns, may take many turns; the controller serves other
+requests in between. Appending the batch and adding the columns to the image takes one turn. If
+brokers, their configurations or features change meanwhile, the request is decided again; after a
+few such changes it is decided in one turn.
 """
 
 from __future__ import annotations
@@ -31,18 +30,18 @@ R = TypeVar("R", bound=Message)
 
 
 class BatchItem(NamedTuple):
-    """One topic of a request: how large it may be, and how it is decided. `decide` gives its
-    result and its records, lazily, or raises `KafkaError`; `refuse` is its result then."""
+    """One topic of a request. `decide` gives its result and, lazily, its records, or raises
+    `KafkaError`; then `refuse` makes its result."""
 
     size: int
     decide: Callable[[], tuple[Any, Iterator[Message]]]
     refuse: Callable[[KafkaError], Any]
     read_set: Callable[[], Any]
-    """The state on which it is decided, beside brokers, configurations and features."""
+    """The state on which the decision depends, beside brokers, configurations and features."""
 
 
 class AtomicBatchBuilder(Generic[R]):
-    """Makes one decision of the parts of a request."""
+    """Makes one decision out of the parts of a request."""
 
     def __init__(
         self,

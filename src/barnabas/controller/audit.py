@@ -1,7 +1,6 @@
-"""Who asked for a decision, as the reason on its records.
-
-Most records state the event that led to them as their reason. A configuration or a feature level changes
-because a client asks for it: then the reason names that client's principal and client id.
+"""Adds the requester of a decision as the reason on its records. The reason of most records is the
+event that led to them. A configuration or a feature level changes because a client asks for it:
+then the reason names that client's principal and client id.
 """
 
 from __future__ import annotations
@@ -23,7 +22,8 @@ def requested_by(ctx: RequestContext) -> str:
 
 
 def with_requester(decision: Decision[Any], ctx: RequestContext, how: str = "") -> Decision[Any]:
-    """`decision`, with the requester as reason on its records that have none yet; `how` precedes it."""
+    """Set the requester, after `how`, as the reason on those records of `decision` that have
+    none."""
     reason = f"{how} {requested_by(ctx)}" if how else requested_by(ctx)
     for record in decision.records:
         if isinstance(record, (ConfigRecord, FeatureLevelRecord)) and record.reason is None:

@@ -1,4 +1,4 @@
-"""The check of the broker epoch that a broker's request carries.
+"""Checks the broker epoch in a broker's request.
 
 Source: Kafka's ``ClusterControlManager.checkBrokerEpoch``.
 """

@@ -1,4 +1,4 @@
-"""The result of a decider: the records to write, the answer to give, and why.
+"""The result of a decider: the records to write, the response, and the reasons.
 
 A refusal is a decision without records whose response carries Kafka's error code and a sentence;
 deciders raise :class:`KafkaError` only where the whole request is refused.
@@ -23,7 +23,7 @@ Record = Message | Shrinks
 
 
 class Prepared(NamedTuple):
-    """Records that were encoded, and read for replay, before they are written."""
+    """Records that were encoded, and read back for replay, before they are written."""
 
     values: list[bytes]
     staged: list[Replayable]
@@ -37,21 +37,22 @@ class Decision(Generic[R]):
     records: Sequence[Record] = field(default_factory=list)
     reason: str = ""
     work: Iterator[Decision[None]] | None = None
-    """The work that remains to be done in slices once the records are applied."""
+    """Work that is done in slices after the records are applied."""
     then: Callable[[ControllerContext], Decision[R]] | None = None
-    """The decision that follows the work; its response is the answer."""
+    """Makes the decision after the work; its response is the answer."""
     prepared: Prepared | None = None
-    """The records in another form than `records`, where there are thousands."""
+    """The records in encoded form, if there are thousands."""
 
     def continue_with(
         self, work: Iterator[Decision[None]], then: Callable[[ControllerContext], Decision[R]]
     ) -> None:
-        """Leave `work` to be done in slices; `then` makes the decision that counts."""
+        """A decision that does `work` in slices first; `then` makes the decision with the
+        answer."""
         self.work, self.then = work, then
 
     @property
     def size(self) -> int:
-        """How many records are written."""
+        """The number of records."""
         if self.prepared is not None:
             return len(self.prepared.values)
         return sum([len(r) if isinstance(r, Shrinks) else 1 for r in self.records])

@@ -1,9 +1,8 @@
-"""The view of deciders: the image with its uncommitted part, and what the image does not hold.
-
-That is the controller's own configuration (defaults of topics), and which brokers are leaving or
-arriving in the decision being made: their registration still says otherwise. `departing` brokers
-are being fenced or shut down: they may not lead and may not enter an ISR any more. Sessions and
-connections are the runtime's.
+"""The state that deciders read: the image with its uncommitted part, and facts that the image does
+not have. These are the controller's own configuration (defaults of topics), and the brokers that
+leave or arrive in the present decision, since their registrations do not say so yet. `departing`
+brokers are being fenced or shut down: they may no longer lead or enter an ISR. Sessions and
+connections belong to the runtime.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class TopicRules(NamedTuple):
     min_isr: int
     """The configured value; `effective_min_isr` bounds it by the number of replicas."""
     recovery: str
-    """none, balanced or aggressive (KIP-966)."""
+    """The recovery strategy: none, balanced or aggressive (KIP-966)."""
 
     @property
     def unclean(self) -> bool:
@@ -88,7 +87,7 @@ class ControllerContext:
     ) -> None:
         self.image = image
         self.bounds = bounds
-        """How much is decided in one turn."""
+        """The bounds of the work in one turn."""
         self.node_id = node_id
         """This controller's own id."""
         self.settings = settings
@@ -99,16 +98,16 @@ class ControllerContext:
         self.kraft_version = kraft_version
         """The level that the quorum keeps itself (kraft.version)."""
         self.policies = policies
-        """The operator's policies. They check what has passed all other checks."""
+        """The operator's policies. They check requests that have passed all other checks."""
         self.next_offset = next_offset
-        """Offset that the first record of this decision gets."""
+        """Returns the offset of this decision's first record."""
         self.departing: dict[int, str] = {}
         """The brokers that are being fenced or shut down, with the reason; an ordered set."""
         self.to_recover: dict[int, None] = {}
-        """Keys of partitions whose election asks for an unclean recovery; the runtime takes them
-        once the decision is applied."""
+        """The keys of partitions that need an unclean recovery; the runtime takes them when the
+        decision is applied."""
         self.arriving: int | None = None
-        """A broker that is being unfenced in this decision."""
+        """The broker that this decision unfences."""
         self.offline_replicas: dict[tuple[Uuid, int], set[int]] = {}
         """The brokers, by topic id and index, that answered that the log directory of their replica has
         failed. They are counted where the metadata has no directories (ZooKeeper)."""
@@ -117,8 +116,8 @@ class ControllerContext:
         only if its leader epoch is higher than the partition's."""
         self.elr_elections = 0
         self.unclean_elections = 0
-        """How many leaders were elected here since the process began: from the ELR, and from outside of ISR
-        and ELR."""
+        """The number of leaders that were elected here since the process began: from the ELR, and
+        from outside of ISR and ELR."""
         self._rules: dict[str, TopicRules] = {}
         self._rules_at = -2
         self._online_directories: dict[int, frozenset[Uuid]] = {}
@@ -126,8 +125,8 @@ class ControllerContext:
 
     @contextmanager
     def leaving(self, brokers: Iterable[int], reason: str) -> Iterator[None]:
-        """`brokers` are departing within the context, which may last many turns. A broker that has another
-        reason by then stays departing: what gave that reason ends it."""
+        """A context, of perhaps many turns, in which `brokers` are departing. A broker that gets
+        another reason meanwhile stays departing: who set that reason ends it."""
         added = [broker for broker in brokers if broker not in self.departing]
         self.departing.update(dict.fromkeys(added, reason))
         try:
@@ -160,8 +159,7 @@ class ControllerContext:
         return known is not None and known.has_directory(directory)
 
     def online_directories(self) -> Mapping[int, frozenset[Uuid]]:
-        """The active brokers that named their log directories, with the directories in which a replica is
-        online."""
+        """The online log directories of the active brokers that have named theirs."""
         now = (self.image.broker_version, self.arriving, *self.departing)
         if now != self._online_directories_at:
             brokers = self.image.brokers
@@ -174,8 +172,8 @@ class ControllerContext:
         return self._online_directories
 
     def default_directory(self, broker: int) -> Uuid:
-        """The directory of a new replica: the broker's only one, else unassigned. It is migrating if the
-        broker never named its directories (KIP-858)."""
+        """The directory of a new replica: the broker's only one, else unassigned; ``MIGRATING`` if
+        the broker never named its directories (KIP-858)."""
         known = self.image.brokers.get(broker)
         if known is None or not known.directories:
             return DIRECTORY_MIGRATING

@@ -46,7 +46,8 @@ class MigrationModeError(Exception):
 
 
 def check_served(image: MetadataImage, api: ApiKey) -> None:
-    """Raises NOT_CONTROLLER while the znodes are not copied yet: their controller decides."""
+    """Raises NOT_CONTROLLER while the znodes are not copied yet: the controller in ZooKeeper
+    decides."""
     if image.zk_migration_state == ZkMigrationState.PRE_MIGRATION and api not in SERVED_BEFORE:
         raise KafkaError(
             ErrorCode.NOT_CONTROLLER, "this quorum waits for the metadata of a ZooKeeper cluster"
@@ -54,7 +55,7 @@ def check_served(image: MetadataImage, api: ApiKey) -> None:
 
 
 def check_mode(image: MetadataImage, broker: int, *, on_zookeeper: bool) -> None:
-    """Raises BROKER_ID_NOT_REGISTERED where a broker of this mode cannot be taken now."""
+    """Raises BROKER_ID_NOT_REGISTERED if a broker of this mode cannot register now."""
     state = image.zk_migration_state
     if on_zookeeper and state not in (ZkMigrationState.PRE_MIGRATION, ZkMigrationState.MIGRATION):
         raise KafkaError(

@@ -1,7 +1,6 @@
-"""The seam between the controller and the metadata quorum: what it needs, and what it receives.
-
-Declared here so that the controller imports no Raft: the node passes the quorum's replica, or
-another coordination backend, that does this.
+"""The seam between the controller and the metadata quorum: its calls and its events. It is declared
+here so that the controller does not import Raft. The node passes the quorum's replica or another
+coordination backend.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
-"""Work about thousands of partitions or topics, of which each is decided on its own.
-
-A decider writes its pieces once (`in_pieces`). Few are decided at once and written in one batch. Many are
-decided a slice at a time (`DecisionBounds`), each on what the cluster is then. The runtime takes as many
-steps in one turn of the loop as fit into some milliseconds, and others are served in between. The answer
-follows when the last one is committed. If this controller ceases to be active on the way, the written records
-hold, the client receives NOT_CONTROLLER, and its retry finds them done.
-
-Where a request names something twice, each part is decided on what those before it made: two changes of
-one partition on one state do not go together.
+"""Decides about thousands of partitions or topics, each on its own. A decider describes its pieces
+once (`in_pieces`). A few are decided at once and written in one batch. Many are decided a slice at
+a time (`DecisionBounds`), each on the cluster's state at that time. The runtime takes as many steps
+in one turn of the loop as fit into some milliseconds, and serves other requests in between. The
+answer follows when the last one is committed. If this controller ceases to be active meanwhile, the
+written records stay valid, the client gets NOT_CONTROLLER, and its retry finds them done. If a
+request names a partition twice, the second change is decided on the state after the first one.
 """
 
 from __future__ import annotations
@@ -28,8 +25,8 @@ Steps = Iterator[Message | None]
 def in_slices(
     bounds: DecisionBounds, names: Sequence[Hashable], steps: Steps, respond: Callable[[], R]
 ) -> Decision[R]:
-    """One step for each of `names`. `respond` makes the response of what the steps noted. Raises what
-    `steps` raise."""
+    """One step for each of `names`. `respond` makes the response from what the steps noted. Raises
+    what `steps` raise."""
     some_twice = len(set(names)) < len(names)
 
     def pieces() -> Iterator[Decision[None]]:
@@ -57,8 +54,8 @@ def in_steps(
     steps: Iterable[list[int]],
     decide: Callable[[list[int]], list[Record]],
 ) -> tuple[list[Record], Iterator[Decision[None]] | None]:
-    """The records for the keys in all `steps`, `size` in all, if these are few. Otherwise the records of
-    the first step, and the work that does the others."""
+    """The records for the keys of all `steps` if there are few (`size`). Otherwise the records of
+    the first step, and the work for the other steps."""
     if size <= bounds.inline_max:
         return decide([key for step in steps for key in step]), None
     left = iter(steps)

@@ -22,11 +22,11 @@ from barnabas.wire.request import Parked
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 Protocols = tuple[tuple[str, bytes], ...]
-"""Name and metadata of each protocol that a member supports, its favourite first."""
+"""Name and metadata of each protocol that a member supports, the preferred one first."""
 
 
 class GroupState(Enum):
-    """Values are Kafka's names."""
+    """The states of a group; their values are Kafka's names."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -97,8 +97,8 @@ class ClassicGroupMember:
         self.parked_sync: Parked | None = None
         """The SyncGroup that waits for the leader's assignment."""
         self.is_new = False
-        """Whether the member waits for its first generation. The group may drop such a member even while it
-        waits."""
+        """Whether the member waits for its first generation. The group may remove such a member
+        even while its JoinGroup waits."""
 
     def __repr__(self) -> str:
         return f"Member({self.member_id!r}, instance {self.instance_id!r}, {self.protocol_type!r})"
@@ -109,12 +109,12 @@ class ClassicGroupMember:
 
     @property
     def has_satisfied_heartbeat(self) -> bool:
-        """A member that waits for an answer is alive, unless it is new."""
+        """Whether the member counts as alive: it waits for an answer and is not new."""
         return not self.is_new and (self.parked_join is not None or self.parked_sync is not None)
 
     def metadata(self, protocol_name: str | None) -> bytes:
-        """The metadata that the member sent for `protocol_name`. Raises ``KeyError`` where it does not
-        support it."""
+        """The metadata that the member sent for `protocol_name`. Raises ``KeyError`` if it does not
+        support that protocol."""
         for name, metadata in self.protocols:
             if name == protocol_name:
                 return metadata
@@ -160,7 +160,7 @@ class ClassicGroup:
         self.state = state
         self.previous_state = GroupState.DEAD
         self.state_wall_ms = state_wall_ms
-        """The time at which the group came into its state; -1 if the record did not say."""
+        """The time at which the group entered its state; -1 if the record does not say."""
         self.generation = generation
         self.protocol_type = protocol_type
         self.protocol_name = protocol_name
@@ -169,11 +169,11 @@ class ClassicGroup:
         self.static_members: dict[str, str] = {}
         """Member id by instance id."""
         self.pending_joins: dict[str, None] = {}
-        """Ids that were given to clients which have not joined yet (KIP-394)."""
+        """Ids of clients that got an id and have not joined yet (KIP-394)."""
         self.pending_syncs: dict[str, None] = {}
         """Members of this generation that have not asked for their assignment yet."""
         self.topics: frozenset[str] | None = None
-        """The topics to which the members subscribe; None where that is not known."""
+        """The topics to which the members subscribe; None if that is not known."""
         self.new_member_added = False
         """Whether a member joined during the initial delay, so that the group waits once more."""
 
@@ -199,7 +199,7 @@ class ClassicGroup:
         }
 
     def validate(self) -> None:
-        """Invariant 11 for the classic protocol. Raises AssertionError."""
+        """Check invariant 11 for the classic protocol. Raises AssertionError."""
         members = self.members
         instances = {m.instance_id: m.member_id for m in members.values() if m.instance_id}
         assert self.static_members == instances, f"{self!r}: {self.static_members}"
@@ -235,7 +235,7 @@ class ClassicGroup:
         return self.state in states
 
     def move_to(self, state: GroupState, wall_ms: int) -> None:
-        """Change state."""
+        """Move to `state`."""
         assert self.state in VALID_PREVIOUS[state], f"{self!r} cannot become {state.value}"
         self.previous_state, self.state = self.state, state
         self.state_wall_ms = wall_ms
@@ -254,8 +254,8 @@ class ClassicGroup:
         self.pending_joins.pop(member.member_id, None)
 
     def remove(self, member_id: str) -> None:
-        """Remove a member, or one that was still expected. If it was the leader, the member that has been
-        here longest takes its place."""
+        """Remove a member, or an id that has not joined yet. If the leader is removed, the oldest
+        member becomes the leader."""
         member = self.members.pop(member_id, None)
         if member is not None and member.instance_id is not None:
             self.static_members.pop(member.instance_id, None)
@@ -265,8 +265,8 @@ class ClassicGroup:
         self.pending_syncs.pop(member_id, None)
 
     def replace_static(self, instance_id: str, old_id: str, new_id: str) -> ClassicGroupMember:
-        """Give the static member another id and return the new member; everything else stays. The old
-        member is dropped, so the caller first fences the client that waits under the old id."""
+        """Give the static member another id and return the new member; its other state stays. The
+        old member is dropped, so the caller first fences the client that waits under the old id."""
         old = self.members.pop(old_id)
         new = ClassicGroupMember(
             new_id,
@@ -286,8 +286,8 @@ class ClassicGroup:
         return new
 
     def elect_joined_leader(self) -> bool:
-        """Keep the leader if it rejoined, else take the first member that did. Returns False if none
-        did."""
+        """Keep the leader if it has rejoined, else make the first member that has rejoined the
+        leader. Returns False if no member has."""
         leader = self.members.get(self.leader_id) if self.leader_id is not None else None
         if leader is None:
             return False
@@ -336,7 +336,8 @@ class ClassicGroup:
         return frozenset(shared or ())
 
     def select_protocol(self) -> str:
-        """The protocol with the most votes; among equals the one that was voted for first."""
+        """The protocol with the most votes; among equals the one that got its first vote
+        earliest."""
         candidates = self.candidates()
         votes: dict[str, int] = {}
         for member in self.members.values():
@@ -354,7 +355,7 @@ class ClassicGroup:
         self.pending_syncs.clear()
 
     def compute_topics(self) -> frozenset[str] | None:
-        """The topics in the members' subscriptions; None where they cannot be read."""
+        """The topics in the members' subscriptions; None if they cannot be read."""
         if not self.uses_consumer_protocol:
             return None
         if not self.members:
@@ -370,11 +371,11 @@ class ClassicGroup:
         return frozenset(topics)
 
     def subscribes_to(self, topic: str) -> bool:
-        """Whether offsets of `topic` are in use. They are if the subscriptions cannot be read."""
+        """Whether offsets of `topic` are in use; also true if the subscriptions cannot be read."""
         return self.uses_consumer_protocol if self.topics is None else topic in self.topics
 
     def join_members(self) -> list[JoinGroupResponseMember]:
-        """The members with their metadata, for the leader."""
+        """The members with their metadata, for the answer to the leader."""
         return [
             JoinGroupResponseMember(
                 member_id=member.member_id,

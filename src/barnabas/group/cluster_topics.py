@@ -1,6 +1,5 @@
-"""The cluster as groups see it: topics, their hashes, and what is configured for a group.
-
-A view of the metadata image; `changed` says which hashes to work out again.
+"""The cluster as groups see it: topics, their hashes, and the configuration of groups. It is a view
+of the metadata image; `changed` says which hashes to compute again.
 
 Source: KIP-1101; ``Utils.computeTopicHash`` and ``computeGroupHash`` of Apache Kafka 4.3 (XXH3 over
 the bytes that hash4j's stream makes of the values).
@@ -33,18 +32,18 @@ class ClusterTopics:
         image: MetadataImage | None = None,
         broker_texts: Callable[[], Mapping[str, str]] | None = None,
     ) -> None:
-        """`broker_texts` are the broker's own values at this moment."""
+        """`broker_texts` are the broker's present configuration values."""
         self.image = MetadataImage(track_changes=False) if image is None else image
         self._broker_texts = broker_texts or (dict)
         self._hashes: dict[str, int] = {}
         self._configs: dict[str, dict[str, ConfigValue]] = {}
         self._config_version = -1
         self.new_topics_version = 0
-        """The offset of the metadata that last added a topic."""
+        """The metadata offset at which a topic was last added."""
 
     @property
     def version(self) -> int:
-        """Offset of the metadata."""
+        """The metadata's present offset."""
         return self.image.offset
 
     @property
@@ -114,11 +113,11 @@ class ClusterTopics:
         return sorted(rack for rack in racks if rack is not None)
 
     def group_config(self, group_id: str, key: str) -> int:
-        """The number that is configured for the group, else the one for all groups."""
+        """The group's configured number, else the one for all groups."""
         return cast(int, self.group_value(group_id, key))
 
     def group_value(self, group_id: str, key: str) -> ConfigValue:
-        """The value that is configured for the group, else the one for all groups."""
+        """The group's configured value, else the one for all groups."""
         if self._config_version != self.image.config_version or len(self._configs) > CACHED_CONFIGS:
             self._config_version = self.image.config_version
             self._configs.clear()
@@ -127,7 +126,7 @@ class ClusterTopics:
             overrides, texts = self.image.config(GROUP, group_id), self._broker_texts()
             try:
                 values = group_values(overrides, texts)
-            except ConfigError:  # of a record that another controller wrote
+            except ConfigError:  # the value was not checked by this version's controller
                 values = group_values({}, texts)
             self._configs[group_id] = values
         return values[key]
@@ -139,7 +138,7 @@ def topic_hash(topic_id: Uuid, name: str, racks: list[list[str]]) -> int:
 
 
 def _hash_of(topic_id: Uuid, name: str, places: list[bytes]) -> int:
-    """`places` has what follows each partition's index."""
+    """The hash of a topic; `places` has the bytes that follow each partition's index."""
     count = len(places)
     indexes = pack(f"<{count}i", *range(count))
     if any(places):

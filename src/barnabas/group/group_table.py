@@ -1,7 +1,7 @@
-"""The state that the parts of the group machine share: groups, deadlines, and the replies being given.
+"""The state that the parts of the group machine share: groups, deadlines, and replies.
 
 One table per partition of ``__consumer_offsets``. Functions of `rebalance`, `join`, `sync` and
-`membership` take it as their first argument and change it; the machine empties `replies` into the
+`membership` take it as their first argument and change it; the machine moves `replies` into the
 outcome.
 """
 
@@ -33,47 +33,48 @@ if TYPE_CHECKING:
 SHARE_TYPE, STREAMS_TYPE = "share", "streams"
 """The protocol types of the kinds of groups whose modules are loaded with the first such group."""
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
-"""A member that is new may wait this long for its first generation, whatever its session time-out."""
+"""The time that a new member may wait for its first generation, whatever its session time-out."""
 
 
 class GroupTimer(IntEnum):
     """The purpose of a deadline."""
 
     SESSION = 0
-    """A member, or one that is expected, is given up."""
+    """A member, or an id that has not joined, is removed."""
     JOIN = 1
     """A rebalance continues without the members that have not rejoined."""
     SYNC = 2
-    """Members that have not asked for their assignment are given up."""
+    """Members that have not asked for their assignment are removed."""
     EXPIRY = 3
-    """Offsets are looked through."""
+    """Expired offsets are deleted."""
     REBALANCE = 4
-    """A member of a consumer group that has not given its partitions up is given up."""
+    """A member of a consumer group that has not given up its partitions is removed."""
     ASSIGNMENT = 5
     """A consumer group's target assignment may be computed again."""
     CLASSIC_JOIN = 6
-    """A member of the classic protocol that has not rejoined its consumer group is given up."""
+    """A member of the classic protocol that has not rejoined its consumer group is removed."""
     CLASSIC_SYNC = 7
-    """A member of the classic protocol that has not asked for its assignment is given up."""
+    """A member of the classic protocol that has not asked for its assignment is removed."""
     STREAMS_DELAY = 8
     """A new streams group has waited for more members."""
 
 
 Group: TypeAlias = "ClassicGroup | ConsumerGroup | ShareGroup | StreamsGroup"
 TimerKey = tuple[GroupTimer, str, str]
-"""Kind, group id, member id."""
+"""Kind of deadline, group id, member id."""
 
 
 @dataclass(frozen=True, slots=True)
 class InitialDelay:
-    """Payload of a JOIN deadline of a new group: how long this wait is, and what may follow."""
+    """The payload of a new group's JOIN deadline: the length of this wait, and the time that is
+    left."""
 
     delay_ms: int
     remaining_ms: int
 
 
 class GroupCounters:
-    """Since the process began, over all coordinators that the broker had."""
+    """Counts since the process began, over all coordinators that the broker has had."""
 
     __slots__ = (
         "classic_rebalances",
@@ -135,48 +136,51 @@ class GroupTable:
         return f"GroupTable({len(self.groups)} groups, {len(self.timers)} deadlines)"
 
     def take_replies(self) -> list[tuple[Parked, Message]]:
-        """The replies that came up since the last call."""
+        """Take the replies that were added since the last call."""
         replies, self.replies = self.replies, []
         return replies
 
     def group(self, group_id: str) -> Group:
-        """The group as it is now. Raises GROUP_ID_NOT_FOUND."""
+        """The group in its newest state. Raises GROUP_ID_NOT_FOUND."""
         group = self.groups.get(group_id)
         if group is None:
             raise _not_found(group_id)
         return group
 
     def classic(self, group_id: str) -> ClassicGroup | None:
-        """The group as it is now, where it is a classic one."""
+        """The group in its newest state, if it is a classic one."""
         group = self.groups.get(group_id)
         return group if isinstance(group, ClassicGroup) else None
 
     def consumer(self, group_id: str) -> ConsumerGroup | None:
-        """The group as it is now, where it is a consumer group."""
+        """The group in its newest state, if it is a consumer group."""
         group = self.groups.get(group_id)
         return group if isinstance(group, ConsumerGroup) else None
 
     def share(self, group_id: str) -> ShareGroup | None:
-        """The group as it is now, where it is a share group."""
+        """The group in its newest state, if it is a share group."""
         group = self.groups.get(group_id)
         if group is None or isinstance(group, (ClassicGroup, ConsumerGroup)):
             return None
         return cast("ShareGroup", group) if group.protocol_type == SHARE_TYPE else None
 
     def streams(self, group_id: str, *, committed: bool = False) -> StreamsGroup | None:
-        """The group as it is now, or one whose existence is `committed`, where it is a streams group."""
+        """The group in its newest state, or one whose existence is `committed`, if it is a streams
+        group."""
         group = self.groups.committed(group_id) if committed else self.groups.get(group_id)
         if group is None or isinstance(group, (ClassicGroup, ConsumerGroup)):
             return None
         return cast("StreamsGroup", group) if group.protocol_type == STREAMS_TYPE else None
 
     def running_consumer(self, group_id: str) -> ConsumerGroup | None:
-        """A consumer group with members; an empty one is none to members of the classic protocol."""
+        """The consumer group, if it has members: for members of the classic protocol an empty one
+        does not exist."""
         group = self.consumer(group_id)
         return None if group is None or group.is_empty else group
 
     def on_topics_changed(self, names: Sequence[str] | None) -> None:
-        """Topics came, went or grew; `names` is None where that may be any."""
+        """Topics were created, deleted or got more partitions; if `names` is None, any may have
+        changed."""
         for _, group in self.groups.items():
             if not isinstance(group, ClassicGroup) and (
                 names is None or any(group.watches(name) for name in names)
@@ -191,7 +195,7 @@ class GroupTable:
         return group
 
     def group_or_new(self, group_id: str, at: Instant) -> Group:
-        """The group, a new classic one where there is none; a refused append unmakes it."""
+        """The group; a new classic one if there is none. A refused append removes it again."""
         group = self.groups.get(group_id)
         if group is None:
             group = ClassicGroup(group_id, at.wall_ms)
@@ -199,7 +203,7 @@ class GroupTable:
         return group
 
     def classic_or_new(self, group_id: str, at: Instant) -> ClassicGroup:
-        """The `group_or_new`, where the group is of no other kind."""
+        """The classic group, as `group_or_new`. The group must not be of another kind."""
         group = self.group_or_new(group_id, at)
         assert isinstance(group, ClassicGroup), f"{group!r} is no classic group"
         return group
@@ -217,7 +221,7 @@ class GroupTable:
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
     def answer(self, parked: Parked, response: Message) -> None:
-        """Answer one who waits, now."""
+        """Add a reply for a request that waits."""
         self.replies.append((parked, response))
 
     def answer_join(self, member: ClassicGroupMember, response: JoinGroupResponse) -> None:
@@ -241,13 +245,13 @@ class GroupTable:
         at: Instant,
         timeout_ms: int | None = None,
     ) -> None:
-        """The member was heard of: its session lasts from now on."""
+        """The member sent a request: its session begins again."""
         lasts_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
         key = (GroupTimer.SESSION, group.group_id, member.member_id)
         self.timers.schedule(key, at.now_ms + lasts_ms)
 
     def forget(self, group: ClassicGroup, member_id: str) -> None:
-        """The member's session matters no more."""
+        """Cancel the deadline of the member's session."""
         self.timers.cancel((GroupTimer.SESSION, group.group_id, member_id))
 
 

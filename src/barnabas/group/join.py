@@ -1,10 +1,9 @@
-"""JoinGroup of the classic protocol: new and known, dynamic and static members.
-
-A client that has to wait stays in the group (``ClassicGroupMember.parked_join``) until `rebalance` answers
-it.
+"""JoinGroup of the classic protocol, for new and known, dynamic and static members. A request that
+has to wait is kept in the group (``ClassicGroupMember.parked_join``) until `rebalance` answers it.
 
 Source: ``GroupMetadataManager.classicGroupJoin*`` of Apache Kafka 4.3; KIP-345 (static members),
-KIP-394 (an id before the membership), KIP-814 (a static leader that returns need not assign).
+KIP-394 (clients get an id before they join), KIP-814 (a static leader that returns need not
+assign).
 """
 
 from __future__ import annotations
@@ -51,8 +50,8 @@ class Joining:
 
 
 def join_group(table: GroupTable, joining: Joining, after: int = 0) -> GroupOutcome:
-    """Let a client join the group: answer it at once, or let it wait. A new group is written to the log; its
-    generations follow `after`."""
+    """Let a client join the group, and answer it at once or later. A new group is written to the
+    log; its generations follow `after`."""
     request, at = joining.request, joining.at
     is_new_group = request.group_id not in table.groups
     if is_new_group and request.member_id:
@@ -103,7 +102,7 @@ def _has_room(table: GroupTable, group: ClassicGroup, member_id: str) -> bool:
 
 
 def _join_unknown(table: GroupTable, group: ClassicGroup, joining: Joining) -> GroupOutcome:
-    """A client without a member id: a static member by its instance id, or a dynamic one."""
+    """Serve a client without a member id: a static member with an instance id, or a dynamic one."""
     instance_id = joining.instance_id
     prefix = joining.caller.client_id if instance_id is None else instance_id
     member_id = table.new_member_id(prefix)
@@ -121,7 +120,7 @@ def _join_unknown(table: GroupTable, group: ClassicGroup, joining: Joining) -> G
 
 
 def _join_known(table: GroupTable, group: ClassicGroup, joining: Joining) -> GroupOutcome:
-    """A client with a member id: it just received the id, or it is a member that rejoins."""
+    """Serve a client with a member id: it has just got the id, or it is a member that rejoins."""
     member_id = joining.request.member_id
     if member_id in group.pending_joins:
         if joining.instance_id is not None:
@@ -138,7 +137,7 @@ def _join_known(table: GroupTable, group: ClassicGroup, joining: Joining) -> Gro
     same = member.protocols == joining.protocols
     is_leader = group.leader_id == member_id
     if group.state is GroupState.COMPLETING_REBALANCE and same:
-        # It has not heard the answer to its last JoinGroup: say it again.
+        # It has not received the answer to its last JoinGroup: send it again.
         table.answer(joining.parked, joined(group, member_id, with_members=is_leader))
         return GroupOutcome()
     if group.state is GroupState.STABLE and same and not is_leader:
@@ -170,14 +169,14 @@ def _add(table: GroupTable, group: ClassicGroup, joining: Joining, member_id: st
     if waits_for_more:
         group.new_member_added = True
     group.add(member)
-    # Until it has its first generation it cannot send heartbeats; some clients never come back.
+    # A member cannot send heartbeats before its first generation, and some clients never return.
     table.keep_alive(group, member, at, NEW_MEMBER_JOIN_TIMEOUT_MS)
     return rebalance_or_complete(table, group, at)
 
 
 def _update(table: GroupTable, member: ClassicGroupMember, joining: Joining) -> None:
     request = joining.request
-    # A JoinGroup that waits already is superseded, not left to wait for ever.
+    # A JoinGroup that waits already is superseded: it must not wait for ever.
     table.answer_join(member, join_refused(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
     member.protocols = joining.protocols
     member.rebalance_timeout_ms = request.rebalance_timeout_ms
@@ -188,8 +187,9 @@ def _update(table: GroupTable, member: ClassicGroupMember, joining: Joining) -> 
 def _replace_static(
     table: GroupTable, group: ClassicGroup, joining: Joining, old_id: str, new_id: str
 ) -> GroupOutcome:
-    """A static member returned under a new id. A stable group keeps its generation, unless the member's
-    protocols change the choice, or its subscription differs: no other member would notice that."""
+    """Replace a static member that returned under a new id. A stable group keeps its generation,
+    unless the member's protocols change the chosen one, or its subscription differs, which no other
+    member would notice."""
     at, old_leader = joining.at, group.leader_id
     old = group.members[old_id]
     fenced = ErrorCode.FENCED_INSTANCE_ID
@@ -209,7 +209,8 @@ def _replace_static(
 
 
 def _changes_subscription(group: ClassicGroup) -> bool:
-    """Whether the members together subscribe to other topics than this generation was given."""
+    """Whether the members together subscribe to other topics than at the start of this
+    generation."""
     topics = group.compute_topics()
     return None not in (topics, group.topics) and topics != group.topics
 
@@ -221,8 +222,8 @@ def _write_replacement(
     ids: tuple[str, str, str | None],
     before: tuple[Protocols, int, int],
 ) -> GroupOutcome:
-    """Write the new id down, then answer with the present generation; take it back where that fails, unless
-    a rebalance has made it known meanwhile."""
+    """Write the new id, then answer with the present generation. If the write fails, restore the
+    old id, unless a rebalance has used the new one meanwhile."""
     old_id, new_id, old_leader = ids
 
     def settled(error: ErrorCode, at: Instant) -> GroupOutcome:
@@ -237,9 +238,10 @@ def _write_replacement(
             response.error_code = error
             table.answer(joining.parked, response)
         elif member is not None and group.state is GroupState.STABLE:
-            # Else it waits for the rebalance that began meanwhile, as if it had rejoined for it.
+            # Else it waits for the rebalance that began meanwhile, as if it had rejoined.
             if member.parked_join is joining.parked:
-                # Its session may have run out meanwhile, which does not matter to one that waits.
+                # Its session may have expired meanwhile, which does not matter while its request
+                # waits.
                 table.keep_alive(group, member, at)
             table.answer_join(member, _returned(group, joining.caller, new_id, old_leader))
         return GroupOutcome()

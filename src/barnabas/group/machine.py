@@ -1,13 +1,13 @@
 """The group coordinator of one partition of ``__consumer_offsets``, as a machine.
 
 Operations (`join_group`, ..., `commit_offsets`) take a request and the instant, and return an
-outcome or raise ``KafkaError``. Queries (`fetch_offsets`, `list_groups`, `describe_group`) return
-an answer. `replay` applies records; `commit_to` and `revert_to` commit or undo them. The shard that drives
-the machine calls `expect` with the offset of the next record before every operation, and an outcome's
-`on_settled` once.
+outcome or raise ``KafkaError``. Queries (`fetch_offsets`, `list_groups`, `describe_group`) return a
+response. `replay` applies records; `commit_to` and `revert_to` commit or undo them. The shard that
+drives the machine calls `expect` with the offset of the next record before every operation, and an
+outcome's `on_settled` once.
 
-Invariants: an operation is complete when it returns; nothing here waits or reads a clock; queries
-return only committed state. Source: ``GroupCoordinatorShard`` of Apache Kafka 4.3.
+Invariants: an operation is complete when it returns; no function here waits or reads a clock;
+queries return only committed state. Source: ``GroupCoordinatorShard`` of Apache Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ _EXPIRY = (GroupTimer.EXPIRY, "", "")
 
 
 class GroupObserver(Protocol):
-    """An observer of the decisions that group machines make by themselves."""
+    """Observes the decisions that group machines make at deadlines."""
 
     def on_due(self, machine: GroupMachine, outcome: GroupOutcome, at: Instant, /) -> None:
-        """`outcome` was due, and is decided; none of it is applied yet."""
+        """A deadline led to `outcome`, which is decided and not applied yet."""
 
 
 class GroupMachine:
@@ -87,8 +87,8 @@ class GroupMachine:
         counters: GroupCounters | None = None,
         observers: Sequence[GroupObserver] = (),
     ) -> None:
-        """`cluster` knows the topics (None: there are none); `counters` are the broker's metrics. `observers`
-        may grow."""
+        """`cluster` knows the topics (None: there are none); `counters` are the broker's metrics.
+        `observers` may get more members later."""
         self._observers = observers
         self.table = GroupTable(settings, offsets_settings, rng, cluster, counters)
         self.offsets = OffsetTable(self.table.journal)
@@ -132,7 +132,8 @@ class GroupMachine:
         empty = group or streams
         assert empty is not None
         self.table.groups.remove(request.group_id)
-        # Generations continue, so that no generation has two owners of a partition.
+        # Generations continue from the old group's, so that no generation has two owners of a
+        # partition.
         outcome = join_group(self.table, joining, after=empty.epoch)
         assert outcome.decides, f"{empty!r} makes place for a group that is not written"
         outcome.records = [*offsets.tombstones(empty), *outcome.records]
@@ -161,13 +162,13 @@ class GroupMachine:
     def consumer_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, caller: Caller, at: Instant
     ) -> GroupOutcome:
-        """The one request of the consumer protocol (KIP-848)."""
+        """ConsumerGroupHeartbeat: the only request of the consumer protocol (KIP-848)."""
         return self._finish(consumer_heartbeat.heartbeat(self.table, request, caller, at))
 
     def commit_offsets(
         self, request: OffsetCommitRequest, caller: Caller, at: Instant
     ) -> GroupOutcome:
-        """OffsetCommit. Every topic in `request` has its name, and its id where it has one."""
+        """OffsetCommit. Every topic in `request` has its name, and its id if it exists with one."""
         return self._finish(offsets.commit_offsets(self.table, request, caller, at))
 
     def commit_transactional_offsets(
@@ -200,8 +201,8 @@ class GroupMachine:
         return self._finish(outcome)
 
     def fetch_stable_offsets(self, request: OffsetFetchRequestGroup) -> GroupOutcome:
-        """Fetch offsets of the newest state, as `fetch_offsets`; the answer is sent when that is
-        committed (KIP-447)."""
+        """Fetch offsets of the newest state; the answer is sent when that state is committed
+        (KIP-447)."""
         found = offsets.fetch_offsets(self.table, self.offsets, request, newest=True)
         return self._finish(GroupOutcome(reply=OffsetFetchResponse(groups=[found])))
 
@@ -212,7 +213,7 @@ class GroupMachine:
     # Queries
 
     def fetch_offsets(self, request: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
-        """Committed offsets of one group."""
+        """The committed offsets of one group."""
         return offsets.fetch_offsets(self.table, self.offsets, request, newest=False)
 
     def list_groups(self, states: Sequence[str], types: Sequence[str]) -> list[ListedGroup]:
@@ -227,7 +228,7 @@ class GroupMachine:
     decode = staticmethod(decode_record)
 
     def expect(self, next_offset: int) -> None:
-        """The next record that is written will have the offset `next_offset`."""
+        """Expect that the next record gets the offset `next_offset`."""
         self.table.journal.offset = next_offset
 
     def replay(self, offset: int, producer_id: int, record: GroupRecord) -> None:
@@ -236,7 +237,7 @@ class GroupMachine:
         replay_record(self.table, self.offsets, offset, producer_id, record)
 
     def replay_marker(self, offset: int, producer_id: int, committed: bool) -> None:
-        """A transaction of `producer_id` ended."""
+        """Apply the end of a transaction of `producer_id`."""
         self.table.journal.offset = offset
         self.offsets.end_transaction(producer_id, committed)
 
@@ -287,7 +288,7 @@ class GroupMachine:
         return self.table.timers.deadline_ms()
 
     def take_due(self, at: Instant) -> GroupOutcome | None:
-        """Handle one deadline that is due; None where none is."""
+        """Handle one deadline that is due; None if none is."""
         due = self.table.timers.take_due(at.now_ms)
         if due is None:
             return None
@@ -323,7 +324,8 @@ class GroupMachine:
         return outcome
 
     def _finish(self, outcome: GroupOutcome) -> GroupOutcome:
-        """Add the operation's replies to waiting requests; do the same for the outcome of `on_settled`."""
+        """Add the table's replies to the outcome, now and again when `on_settled` has been
+        called."""
         outcome.replies = self.table.take_replies() + outcome.replies
         settled = outcome.on_settled
         if settled is not None:

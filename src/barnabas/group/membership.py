@@ -1,4 +1,4 @@
-"""Heartbeats, leaving, and sessions that end: who is still in a classic group.
+"""Membership of classic groups: heartbeats, leaving, and sessions that end.
 
 Source: ``GroupMetadataManager.classicGroupHeartbeat``, ``classicGroupLeave`` and
 ``expireClassicGroupMemberHeartbeat`` of Apache Kafka 4.3; KIP-345 (leaving by instance id), KIP-800
@@ -26,8 +26,8 @@ from barnabas.wire.messages.leave_group_response import LeaveGroupResponse, Memb
 
 
 def heartbeat(table: GroupTable, request: HeartbeatRequest, at: Instant) -> GroupOutcome:
-    """The member is alive. The answer says whether it has to rejoin. Raises UNKNOWN_MEMBER_ID,
-    FENCED_INSTANCE_ID, ILLEGAL_GENERATION."""
+    """Extend the member's session. The answer says whether it has to rejoin. Raises
+    UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION."""
     group = _group(table, request.group_id)
     if group.state is GroupState.DEAD:
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{group!r} is being unloaded")
@@ -46,8 +46,8 @@ def heartbeat(table: GroupTable, request: HeartbeatRequest, at: Instant) -> Grou
 
 
 def leave_group(table: GroupTable, request: LeaveGroupRequest, at: Instant) -> GroupOutcome:
-    """Members leave by id, static ones by instance id too; each gets its own answer. Raises
-    UNKNOWN_MEMBER_ID where there is no such group."""
+    """Remove members by id, or by instance id if they are static; each gets its own answer. Raises
+    UNKNOWN_MEMBER_ID if there is no such group."""
     group = _group(table, request.group_id)
     if group.state is GroupState.DEAD:
         response = LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -76,7 +76,7 @@ def leave_group(table: GroupTable, request: LeaveGroupRequest, at: Instant) -> G
 def on_session_deadline(
     table: GroupTable, group_id: str, member_id: str, at: Instant
 ) -> GroupOutcome:
-    """The member's session has ended: no request came for its session time-out."""
+    """Remove a member that has sent no request for its session time-out."""
     group = table.classic(group_id)
     if group is None or group.state is GroupState.DEAD:
         return GroupOutcome()
@@ -119,7 +119,7 @@ def _leave_one(table: GroupTable, group: ClassicGroup, identity: MemberIdentity)
 def _remove(table: GroupTable, group: ClassicGroup, member: ClassicGroupMember) -> None:
     table.forget(group, member.member_id)
     table.answer_join(member, join_refused(ErrorCode.UNKNOWN_MEMBER_ID))
-    # Kafka leaves it unanswered; here it would hold up what follows on its connection.
+    # Kafka leaves it unanswered; here that would hold up later requests on its connection.
     table.answer_sync(member, sync_refused(ErrorCode.UNKNOWN_MEMBER_ID))
     group.remove(member.member_id)
 

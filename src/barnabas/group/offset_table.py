@@ -1,11 +1,11 @@
 """The committed offsets of one partition's groups, and those of transactions that are still open.
 
-Storage only: `offsets` decides what is committed, deleted or expired. Both kinds can be undone as
-long as they are not committed to the log (`timeline`).
+This is storage only: `offsets` decides which offsets are committed, deleted or expired. Both kinds
+can be undone until the log has committed them (`timeline`).
 
-Invariant 11, second half: what is held for a place is the youngest record of the log that says so. No record
-replaces a younger one, and only a tombstone removes one; so an offset goes back only where a record of a
-client's commit names a smaller one.
+Invariant 11, second half: the offset of a place comes from the youngest record about it. No record
+replaces a younger one, and only a tombstone removes one. So an offset goes back only if a client
+commits a smaller one.
 
 Source: ``OffsetMetadataManager.Offsets`` and ``OpenTransactions`` of Apache Kafka 4.3; KIP-98,
 KIP-447.
@@ -30,12 +30,13 @@ class OffsetAndMetadata(NamedTuple):
     leader_epoch: int = -1
     metadata: str = ""
     commit_ms: int = -1
-    """When it was committed (date)."""
+    """The date of its commit."""
     expire_ms: int = -1
-    """When it expires (date), where the client said so; -1 where the broker's retention holds."""
+    """The date of its expiry, if the client named one; -1 if the broker's retention applies."""
     topic_id: Uuid = ZERO_UUID
     record_offset: int = -1
-    """Offset of its record in the log; a transaction's offset does not replace a younger one."""
+    """The offset of its record in the log: a transaction's offset does not replace a younger
+    one."""
 
 
 class OffsetTable:
@@ -50,7 +51,7 @@ class OffsetTable:
         """Offsets of open transactions, by producer id."""
 
     def __len__(self) -> int:
-        """Offsets of all groups."""
+        """The number of offsets of all groups."""
         return sum(len(places) for places in self._groups.values())
 
     def get(self, group_id: str, place: Place) -> OffsetAndMetadata | None:
@@ -83,7 +84,7 @@ class OffsetTable:
         )
 
     def remove(self, group_id: str, place: Place) -> None:
-        """Forget the offset, and the offsets there of open transactions."""
+        """Remove the offset of a place, and the offsets of open transactions for it."""
         places = self._groups.get(group_id)
         if places is not None:
             places.remove(place)
@@ -95,7 +96,7 @@ class OffsetTable:
     def put_pending(
         self, producer_id: int, group_id: str, place: Place, offset: OffsetAndMetadata
     ) -> None:
-        """An offset that a transaction will commit."""
+        """Add an offset that a transaction will commit."""
         pending = self._pending.get(producer_id)
         if pending is None:
             pending = self._pending[producer_id] = TimelineMap(self._journal)
@@ -125,21 +126,22 @@ class OffsetTable:
         return any((group_id, place) in pending for pending in self._pending.values())
 
     def pending_places(self, group_id: str) -> Iterator[Place]:
-        """The places where open transactions have offsets of the group; a place may come twice."""
+        """The places for which open transactions have offsets of the group; a place may occur
+        twice."""
         for pending in self._pending.values():
             for (owner, place), _ in pending.items():
                 if owner == group_id:
                     yield place
 
     def pending_items(self) -> Iterator[tuple[str, Place, OffsetAndMetadata]]:
-        """(group, place, offset) of everything in open transactions."""
+        """Group, place and offset of all offsets in open transactions."""
         for pending in self._pending.values():
             for (group_id, place), offset in pending.items():
                 yield group_id, place, offset
 
     def validate(self) -> None:
-        """Check that readers get what is committed and that the newest state is not older. Raises
-        AssertionError."""
+        """Check that readers get the committed offsets, and that the newest state is not older.
+        Raises AssertionError."""
         committed_to = self._journal.committed
         for group_id, places in self._groups.items():
             for place, shown in places.committed_items():
@@ -153,7 +155,7 @@ class OffsetTable:
                 )
 
     def sweep(self) -> None:
-        """Drop the maps that became empty when a removal was committed."""
+        """Drop maps that became empty when a removal was committed."""
         for group_id in [key for key, places in self._groups.items() if places.is_blank]:
             del self._groups[group_id]
         for producer_id in [key for key, pending in self._pending.items() if pending.is_blank]:

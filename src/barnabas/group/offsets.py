@@ -1,8 +1,7 @@
-"""Committed offsets: who may commit, read and delete them, and when they expire.
-
-Functions over :class:`~barnabas.group.group_table.GroupTable` and
-:class:`~barnabas.group.offset_table.OffsetTable`; none changes an offset: that is what replaying
-the records does.
+"""Rules of committed offsets: who may commit, read and delete them, and when they expire. The
+functions work on :class:`~barnabas.group.group_table.GroupTable` and
+:class:`~barnabas.group.offset_table.OffsetTable`; none of them changes an offset; only the replay
+of records does.
 
 Source: ``OffsetMetadataManager`` and ``ClassicGroup.validateOffset*`` of Apache Kafka 4.3; KIP-211
 (expiry), KIP-447 (`require_stable`), KIP-496 (deletion), KIP-848 (topic ids).
@@ -46,10 +45,10 @@ if TYPE_CHECKING:
 
 GroupWithOffsets: TypeAlias = "ClassicGroup | ConsumerGroup | StreamsGroup"
 MEMBER_EPOCH_VERSION = 9
-"""From this version of OffsetCommit on a missing group has an error code of its own."""
+"""The first version of OffsetCommit with an error code for a missing group."""
 TXN_MEMBER_EPOCH_VERSION = 6
-"""From this version of TxnOffsetCommit on a missing group and a stale member epoch have error codes of
-their own."""
+"""The first version of TxnOffsetCommit with error codes for a missing group and a stale member
+epoch."""
 ANY_RETENTION = -1
 _RUNNING = (GroupState.STABLE, GroupState.PREPARING_REBALANCE)
 
@@ -57,8 +56,8 @@ _RUNNING = (GroupState.STABLE, GroupState.PREPARING_REBALANCE)
 def commit_offsets(
     table: GroupTable, request: commit_in.OffsetCommitRequest, caller: Caller, at: Instant
 ) -> GroupOutcome:
-    """Commit offsets for a member of the present generation, or for any client if the group has no members.
-    Raises the error of the member."""
+    """Commit offsets for a member of the present generation, or for any client if the group has no
+    members. Raises ``KafkaError`` if the member may not commit."""
     group = _with_offsets(_group_to_commit(table, request, caller, at))
     epoch = request.generation_id_or_member_epoch
     if not isinstance(group, ClassicGroup):
@@ -114,9 +113,9 @@ def commit_transactional_offsets(
     version: int,
     at: Instant,
 ) -> GroupOutcome:
-    """Write offsets that take effect when the transaction of `producer` is committed (KIP-98, KIP-447).
-    Every topic in `request` has its name and id; `version` is the client's. Raises the error of the
-    member."""
+    """Write offsets that take effect when the transaction of `producer` is committed (KIP-98,
+    KIP-447). Every topic in `request` has its name and id; `version` is the client's. Raises
+    ``KafkaError`` if the member may not commit."""
     epoch = request.generation_id_or_member_epoch
     if epoch >= 0 and version >= TXN_MEMBER_EPOCH_VERSION:
         group = _with_offsets(table.group(request.group_id))
@@ -160,8 +159,8 @@ def commit_transactional_offsets(
 def _check_transaction(
     group: ConsumerGroup | StreamsGroup, request: txn_in.TxnOffsetCommitRequest, version: int
 ) -> None:
-    """Raises the error of the member. Clients know member epochs from version 6 on; an older client gets
-    ILLEGAL_GENERATION for a stale one."""
+    """Raises ``KafkaError`` if the member may not commit. Clients know member epochs from version 6
+    on; an older client gets ILLEGAL_GENERATION for a stale one."""
     try:
         _check_member_commit(group, request, 0, transactional=True)
     except KafkaError as error:
@@ -204,7 +203,8 @@ def _group_to_commit(
 
 
 def _with_offsets(group: Group) -> GroupWithOffsets:
-    """A group that may have committed offsets. Raises GROUP_ID_NOT_FOUND where it is a share group."""
+    """Return the group if it is of a kind that commits offsets. Raises GROUP_ID_NOT_FOUND for a
+    share group."""
     if isinstance(group, (ClassicGroup, ConsumerGroup)) or group.protocol_type == STREAMS_TYPE:
         return cast("GroupWithOffsets", group)
     raise KafkaError(
@@ -217,7 +217,7 @@ def _group_for(table: GroupTable, group_id: str, generation: int, at: Instant) -
     if group is not None:
         return group
     if generation < 0:
-        # An administrator, or a consumer that assigns its partitions itself.
+        # The client is an administrator, or a consumer that assigns its partitions itself.
         return table.group_or_new(group_id, at)
     raise KafkaError(ErrorCode.ILLEGAL_GENERATION, f"Group {group_id} not found.")
 
@@ -230,8 +230,8 @@ def check_commit(
     *,
     transactional: bool = False,
 ) -> None:
-    """Fence by member, instance and generation. In a transaction neither has to be given (older clients had
-    none to give), and a rebalance is no hindrance."""
+    """Fence a commit by member, instance and generation. A transactional commit may lack all three
+    (older clients had none), and may happen during a rebalance."""
     if group.state is GroupState.DEAD:
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{group!r} is being unloaded")
     empty = group.state is GroupState.EMPTY
@@ -261,10 +261,9 @@ def fetch_offsets(
     *,
     newest: bool,
 ) -> fetch_out.OffsetFetchResponseGroup:
-    """Offsets of one group: those asked for, or all where `topics` is None.
-
-    `newest` reads uncommitted state too and marks partitions with open transactions unstable; its
-    answer must wait until that state is committed.
+    """The requested offsets of one group, or all if `topics` is None. `newest` reads uncommitted
+    state, too, and marks partitions with open transactions unstable; its answer must wait until
+    that state is committed.
     """
     group_id = request.group_id
     find = table.groups.get if newest else table.groups.committed
@@ -405,9 +404,9 @@ def tombstones(group: Group) -> list[GroupRecord]:
 def delete_topics(
     table: GroupTable, offsets: OffsetTable, deleted: Mapping[Uuid, str]
 ) -> GroupOutcome:
-    """The records that delete the offsets of the topics `deleted` (name by id), also those of open
-    transactions. Offsets of other topics with these names stay. An offset without an id was committed
-    before offsets had ids."""
+    """The records that delete the offsets of the topics `deleted` (name by id), those of open
+    transactions included. Offsets of other topics with these names stay. An offset without an id
+    was committed before offsets had ids."""
     outcome, names = GroupOutcome(atomic=False), set(deleted.values())
 
     def is_gone(offset: OffsetAndMetadata) -> bool:
@@ -420,21 +419,19 @@ def delete_topics(
     for group_id, place, pending in offsets.pending_items():
         if place[0] in names and is_gone(pending):
             beside = offsets.get(group_id, place)
-            if (
-                beside is None
-            ):  # else it went with that one, or that one is another topic's and stays
+            if beside is None:  # else it has its tombstone, or is another topic's
                 outcome.records.append(offset_tombstone(group_id, *place))
     return outcome
 
 
 def expire_offsets(table: GroupTable, offsets: OffsetTable, at: Instant) -> GroupOutcome:
-    """The records that delete offsets which no client used for the retention time, and groups that have
-    nothing left."""
+    """The records that delete offsets which no client has used for the retention time, and groups
+    that have no offsets left."""
     outcome = GroupOutcome(atomic=False)
     retention_ms = table.offsets_settings.retention_minutes * 60_000
     for _, group in table.groups.items():
         if not isinstance(group, ClassicGroup) and group.protocol_type == SHARE_TYPE:
-            continue  # it has no offsets here, and lasts until it is deleted
+            continue  # it has no offsets here, and stays until it is deleted
         group = _with_offsets(group)
         everything = _expire_group(group, offsets, at.wall_ms, retention_ms, outcome.records)
         if everything and group.state is GroupState.EMPTY:

@@ -14,13 +14,13 @@ class Caller(NamedTuple):
 
     client_id: str = ""
     client_host: str = ""
-    """The address as Kafka prints it: ``/127.0.0.1``."""
+    """The client's address in Kafka's form: ``/127.0.0.1``."""
     api_version: int = 0
     may_describe: Callable[[str], bool] | None = None
-    """Whether this caller may describe the topic of that name; None where there is no authorizer."""
+    """Whether this caller may describe the topic of that name; None if there is no authorizer."""
 
 
 class GroupOutcome(Outcome[GroupRecord, Never]):
-    """The outcome of a group's operation: it has no effects beyond replies and records."""
+    """The outcome of an operation on a group: replies and records, and no other effects."""
 
     __slots__ = ()

@@ -1,4 +1,5 @@
-"""Listing, describing and counting groups: what is committed of their existence, and their state as it is.
+"""Lists, describes and counts groups. A group is seen once its existence is committed; its state is
+the newest.
 
 Source: ``GroupMetadataManager.listGroups`` and ``describeGroups``, ``GroupCoordinatorMetrics`` of Apache
 Kafka 4.3; KIP-518, KIP-848, KIP-1043.
@@ -16,9 +17,10 @@ from barnabas.wire.messages.describe_groups_response import DescribedGroup, Desc
 from barnabas.wire.messages.list_groups_response import ListedGroup
 
 CLASSIC_TYPE, CONSUMER_TYPE = "classic", "consumer"
-"""The types as Kafka's ``Group.GroupType`` prints them. Those of the other kinds are their protocol types."""
+"""The types of groups, in the words of Kafka's ``Group.GroupType``. The types of the other kinds
+are their protocol types."""
 NOT_FOUND_VERSION = 6
-"""From this version of DescribeGroups on a missing group is an error, not a dead group."""
+"""The first version of DescribeGroups in which a missing group is an error, not a dead group."""
 _S = GroupState
 CLASSIC_STATES = (
     _S.PREPARING_REBALANCE,
@@ -42,7 +44,7 @@ CONSUMER_STATES = (_S.EMPTY, _S.ASSIGNING, _S.RECONCILING, _S.STABLE, _S.DEAD)
 def list_groups(
     table: GroupTable, states: Sequence[str] = (), types: Sequence[str] = ()
 ) -> list[ListedGroup]:
-    """Groups in one of `states` and of one of `types`, case ignored; empty means any."""
+    """The groups in one of `states` and of one of `types`, case ignored; empty means any."""
     wanted_states = {state.strip().lower() for state in states}
     wanted_types = {kind.strip().lower() for kind in types}
     listed = []
@@ -70,7 +72,8 @@ def list_groups(
 
 
 def describe_group(table: GroupTable, group_id: str, api_version: int) -> DescribedGroup:
-    """One group with its members; metadata and protocol only where it is stable."""
+    """The description of one group with its members. Metadata and protocol are given only if it is
+    stable."""
     try:
         group = table.committed_group(group_id)
         if not isinstance(group, ClassicGroup):
@@ -110,7 +113,7 @@ def _describe_member(
 
 
 class GroupTally:
-    """Groups by type and state, and offsets, over the partitions that were added."""
+    """Counts groups by type and state, and offsets, over the partitions that were added."""
 
     __slots__ = ("classic", "consumer", "offsets", "share", "streams")
 

@@ -1,7 +1,6 @@
 """The rebalance of a classic group: members join until a deadline, then the next generation begins.
-
-A function here may change the group's state, answer waiting requests and set deadlines. Records to write
-are in the outcome that it returns.
+A function here may change the group's state, answer waiting requests and set deadlines. The outcome
+that it returns has the records to write.
 
 Source: ``GroupMetadataManager.prepareRebalance`` and ``completeClassicGroupJoin`` of Apache Kafka
 4.3; KIP-134.
@@ -25,15 +24,16 @@ from barnabas.wire.messages.join_group_response import JoinGroupResponse
 from barnabas.wire.messages.sync_group_response import SyncGroupResponse
 
 FIRST_JOIN_MS_MIN = 10
-"""A new group waits at least this long, in ms, after each new member, even where
-`group.initial.rebalance.delay.ms` is 0: so members that start together share the first generation. Apache
-Kafka's timer has a similar delay."""
+"""A new group waits at least this long after each new member, even if
+``group.initial.rebalance.delay.ms`` is 0, so that members that start together share the first
+generation. Apache Kafka's timer has a similar delay."""
 REJOIN_WAIT_MS_MIN = 1_000
-"""If no member rejoined, the group waits at least this long again, in ms, whatever its members' time-outs."""
+"""If no member has rejoined, the group waits again for at least this long, whatever its members'
+time-outs."""
 
 
 def rebalance_or_complete(table: GroupTable, group: ClassicGroup, at: Instant) -> GroupOutcome:
-    """Begin a rebalance where none is in progress; else complete it if all members have joined."""
+    """Begin a rebalance if none is in progress; else complete it if all members have joined."""
     if group.state in VALID_PREVIOUS[GroupState.PREPARING_REBALANCE]:
         return prepare_rebalance(table, group, at)
     return maybe_complete_join(table, group, at)
@@ -149,7 +149,7 @@ def sync_refused(code: ErrorCode) -> SyncGroupResponse:
 def withdraw_assignment(
     table: GroupTable, group: ClassicGroup, error: ErrorCode, at: Instant
 ) -> None:
-    """This generation gets no assignment: answer waiting SyncGroup requests with `error`."""
+    """End this generation without an assignment: answer waiting SyncGroup requests with `error`."""
     for member in group.members.values():
         member.assignment = b""
     _propagate(table, group, error, at)
@@ -158,7 +158,7 @@ def withdraw_assignment(
 def set_assignment(
     table: GroupTable, group: ClassicGroup, assignments: Mapping[str, bytes], at: Instant
 ) -> None:
-    """The assignment is committed: answer waiting SyncGroup requests with it."""
+    """Answer waiting SyncGroup requests with the assignment, which is committed."""
     for member in group.members.values():
         member.assignment = assignments.get(member.member_id, b"")
     _propagate(table, group, ErrorCode.NONE, at)

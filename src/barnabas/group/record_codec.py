@@ -1,8 +1,8 @@
-"""The records of ``__consumer_offsets``: a key (type int16, body) and a value (version int16, body).
+"""Encodes and decodes the records of ``__consumer_offsets``: a key (type int16, body) and a value
+(version int16, body).
 
-A value of None is a tombstone. Records of protocols that are not served yet, and types that are not known
-here, decode to None and are skipped, as Kafka skips unknown types. The classes of share and streams groups'
-records are loaded with the first of these.
+A value of None is a tombstone. Records of unknown types decode to None and are skipped, as in
+Kafka. The classes of share and streams groups' records are loaded with the first such record.
 
 Source: ``GroupCoordinatorRecordSerde`` and ``GroupCoordinatorRecordHelpers`` of Apache Kafka 4.3.
 """
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 _INT16 = Struct(">h")
 KEY_VERSION = 0
-"""The body of every key is written in its first version; the type tells keys apart."""
+"""The version of every key's body; the type identifies the kind of key."""
 GROUP_METADATA_VERSION = 3
 OFFSET_VERSION = 4
 OFFSET_VERSION_WITH_EXPIRY = 1
-"""The only version with a time of expiry of its own (OffsetCommit v2 to v4)."""
+"""The only version of an offset with a date of expiry (OffsetCommit v2 to v4)."""
 EXPIRY_NONE = -1
 
 _RECORDS: tuple[tuple[type[Message], type[Message]], ...] = (
@@ -50,7 +50,8 @@ STREAMS_KINDS = frozenset({17, *range(19, 24)})
 
 
 class GroupRecord(NamedTuple):
-    """One record; `version` is that of the value. Which class of value a key has is in `_KINDS`."""
+    """One record; `version` is the version of its value. `_KINDS` has the class of value for each
+    kind of key."""
 
     key: Any
     value: Any
@@ -58,7 +59,7 @@ class GroupRecord(NamedTuple):
 
 
 def encode_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
-    """The key and the value as they are in the log."""
+    """The bytes of the key and of the value."""
     key = _INT16.pack(record.key.API_KEY) + encode_bytes(record.key, KEY_VERSION)
     if record.value is None:
         return key, None
@@ -66,7 +67,7 @@ def encode_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
 
 
 def decode_record(key: bytes | None, value: bytes | None) -> GroupRecord | None:
-    """The record, or None for a type that is not served. Raises ``ValueError`` where it is damaged."""
+    """The record, or None for a type that is not served. Raises ``ValueError`` if it is damaged."""
     if key is None or len(key) < 2:
         raise MalformedError("a record of the offsets topic has no key")
     kind = _INT16.unpack_from(key)[0]
@@ -127,7 +128,7 @@ def _version(value: bytes) -> int:
 def offset_record(
     group_id: str, topic: str, partition: int, committed: OffsetAndMetadata
 ) -> GroupRecord:
-    """An offset was committed."""
+    """The record of a committed offset."""
     expires = committed.expire_ms != EXPIRY_NONE
     return GroupRecord(
         OffsetCommitKey(group=group_id, topic=topic, partition=partition),
@@ -144,12 +145,12 @@ def offset_record(
 
 
 def offset_tombstone(group_id: str, topic: str, partition: int) -> GroupRecord:
-    """An offset was deleted, or expired."""
+    """The tombstone of an offset that was deleted or has expired."""
     return GroupRecord(OffsetCommitKey(group=group_id, topic=topic, partition=partition), None)
 
 
 def group_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> GroupRecord:
-    """The group as it is, with `assignments` by member id."""
+    """The record of the group's present state, with `assignments` by member id."""
     members = [
         MemberMetadata(
             member_id=member.member_id,
@@ -178,7 +179,7 @@ def group_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> Group
 
 
 def empty_group_record(group: ClassicGroup) -> GroupRecord:
-    """A group that has no generation yet."""
+    """The record of a group that has no generation yet."""
     return GroupRecord(
         GroupMetadataKey(group=group.group_id),
         GroupMetadataValue(
@@ -194,5 +195,5 @@ def empty_group_record(group: ClassicGroup) -> GroupRecord:
 
 
 def group_tombstone(group_id: str) -> GroupRecord:
-    """The group does not exist any more."""
+    """The tombstone of a group."""
     return GroupRecord(GroupMetadataKey(group=group_id), None)

@@ -21,7 +21,7 @@ from barnabas.group.records.offset_commit_value import OffsetCommitValue
 def replay_record(
     table: GroupTable, offsets: OffsetTable, offset: int, producer_id: int, record: GroupRecord
 ) -> None:
-    """Take one record over; `producer_id` is -1 outside of transactions."""
+    """Apply one record; `producer_id` is -1 outside of transactions."""
     key, value = record.key, record.value
     if isinstance(key, OffsetCommitKey):
         assert value is None or isinstance(value, OffsetCommitValue)
@@ -53,7 +53,7 @@ def _replay_consumer(table: GroupTable, key: Any, value: Any) -> None:
         return
     if group is None:
         if value is None:
-            return  # of a group that is gone
+            return  # the group is gone
         # A classic group of that name only held offsets, or its tombstone was compacted away.
         group = ConsumerGroup(key.group_id, table.journal)
         groups.put(key.group_id, group)
@@ -73,7 +73,7 @@ def _replay_offset(
         offsets.remove(key.group, place)
         return
     if key.group not in table.groups:
-        # It only commits: a group without members and protocol.
+        # The group only commits offsets: it has neither members nor a protocol.
         table.groups.put(key.group, ClassicGroup(key.group, value.commit_timestamp))
     committed = OffsetAndMetadata(
         value.offset,
@@ -91,7 +91,7 @@ def _replay_offset(
 
 
 def _group_from(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
-    """A group as the record has it: stable where it has members."""
+    """The group that the record describes; it is stable if it has members."""
     group = ClassicGroup(
         group_id,
         value.current_state_timestamp,

@@ -1,7 +1,5 @@
-"""Which topics a consumer subscribes to, read from the metadata that it sends when it joins.
-
-The coordinator looks at nothing else of it: assignment is the members' business in the classic
-protocol.
+"""Reads the topics to which a consumer subscribes from the metadata in its JoinGroup. The
+coordinator needs nothing else of them: in the classic protocol the members compute the assignment.
 
 Source: ``ConsumerProtocolSubscription`` v0, with which all later versions begin (KIP-429).
 """
@@ -17,7 +15,7 @@ _INT32 = Struct(">i")
 
 
 class SubscriptionError(ValueError):
-    """The metadata is no subscription of the consumer protocol."""
+    """The metadata are no subscription of the consumer protocol."""
 
 
 def subscribed_topics(metadata: bytes) -> list[str]:

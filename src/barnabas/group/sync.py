@@ -1,6 +1,5 @@
-"""SyncGroup of the classic protocol: the leader hands its assignment in, everybody gets their part.
-
-The assignment is given out only when it is committed: a coordinator that takes over knows it too.
+"""SyncGroup of the classic protocol: the leader sends the assignment, and each member gets its
+part. Members get it only when it is committed, so that the next coordinator knows it, too.
 
 Source: ``GroupMetadataManager.classicGroupSync*`` and ``expirePendingSync`` of Apache Kafka 4.3;
 KIP-559.
@@ -84,7 +83,7 @@ def _write_assignment(
 def on_sync_deadline(
     table: GroupTable, group_id: str, generation: int, at: Instant
 ) -> GroupOutcome:
-    """Remove the members that never asked for their assignment; the others rebalance."""
+    """Remove members that have not asked for their assignment; the others rebalance."""
     group = table.classic(group_id)
     if group is None or group.generation != generation or not group.pending_syncs:
         return GroupOutcome()

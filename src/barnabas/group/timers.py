@@ -1,7 +1,6 @@
-"""Deadlines as data: one per key, taken in the order of their instants. Moving one later is cheap.
-
-Every heartbeat moves its member's deadline to a later instant. That leaves the heap unchanged: when the old
-entry is due, `take_due` replaces it by one for the new deadline. So a heartbeat costs one assignment.
+"""Deadlines as data: one per key, taken in the order of time. Every heartbeat moves its member's
+deadline to a later time, so that has to be cheap. It leaves the heap unchanged: when the old entry
+is due, `take_due` replaces it by one for the new deadline. A heartbeat costs one assignment.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ K = TypeVar("K")
 
 
 class Timers(Generic[K]):
-    """Pending deadlines in milliseconds of the monotonic clock, each with a payload."""
+    """The pending deadlines in milliseconds of the monotonic clock, each with a payload."""
 
     __slots__ = ("_count", "_due", "_heap", "_queued")
 
@@ -30,7 +29,7 @@ class Timers(Generic[K]):
         return len(self._due)
 
     def schedule(self, key: K, deadline_ms: float, payload: Any = None) -> None:
-        """Set the deadline of `key`, in place of an earlier one."""
+        """Set the deadline of `key`, and replace its earlier one."""
         self._due[key] = (deadline_ms, payload)
         queued = self._queued.get(key)
         if queued is None or deadline_ms < queued:
@@ -40,12 +39,12 @@ class Timers(Generic[K]):
         self._due.pop(key, None)
 
     def pending(self, key: K) -> float | None:
-        """The deadline of `key`; None where it has none."""
+        """The deadline of `key`; None if it has none."""
         entry = self._due.get(key)
         return None if entry is None else entry[0]
 
     def deadline_ms(self) -> float:
-        """When to call `take_due` next: not later than the first deadline, perhaps earlier; ``inf`` is
+        """The time of the next call of `take_due`: the first deadline, or earlier; ``inf`` means
         never."""
         heap = self._heap
         while heap and (self._queued.get(heap[0][2]) != heap[0][0] or heap[0][2] not in self._due):
@@ -53,7 +52,7 @@ class Timers(Generic[K]):
         return heap[0][0] if heap else math.inf
 
     def take_due(self, now_ms: float) -> tuple[K, Any] | None:
-        """Remove one deadline that is due, and return its key and payload; None where none is due."""
+        """Remove one deadline that is due, and return its key and payload; None if none is due."""
         heap = self._heap
         while heap and heap[0][0] <= now_ms:
             queued_ms = heap[0][0]
@@ -62,7 +61,7 @@ class Timers(Generic[K]):
             if key is None or entry is None:
                 continue
             if entry[0] > queued_ms:
-                self._push(key, entry[0])  # moved since; another key may be due first
+                self._push(key, entry[0])  # it has moved: another key may be due first
                 continue
             del self._due[key]
             return key, entry[1]
@@ -74,7 +73,7 @@ class Timers(Generic[K]):
         heappush(self._heap, (deadline_ms, self._count, key))
 
     def _drop(self) -> K | None:
-        """Remove the first entry of the heap. Returns its key; None where the entry was stale."""
+        """Remove the first entry of the heap. Returns its key; None if the entry was stale."""
         deadline_ms, _, key = heappop(self._heap)
         if self._queued.get(key) != deadline_ms:
             return None

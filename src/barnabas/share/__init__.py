@@ -1,7 +1,7 @@
 """The share coordinator of one partition of ``__share_group_state``, as a pure machine (KIP-932).
 
-A share partition is a topic partition as one share group sees it. `delivery` has the states of its records
-and batches of offsets with one state, `key` names it, `state` is what is kept of it, `machine` has the
-operations, `record_codec` the records as Kafka writes them. The locks of records are the leader's
-(`barnabas.broker.share`); they are not kept.
+A share partition is a topic partition for one share group. `key` names it, `state` is its kept
+state, and `delivery` has the states of its records and batches of offsets with one state. `machine`
+has the operations, `record_codec` the records in Kafka's format. The leader keeps the locks of
+records (`barnabas.broker.share`); they are not written.
 """

@@ -1,7 +1,8 @@
-"""Batches of offsets with one delivery state, and how lists of them are combined.
+"""Batches of offsets with one delivery state, and the combination of lists of them.
 
-Invariant: a combined list is sorted, its batches do not overlap, and neighbours differ. Where batches
-overlap, the one with the larger delivery count holds, and of equal counts the one with the larger state.
+Invariant: a combined list is sorted, its batches do not overlap, and neighbours differ. If batches
+overlap, the one with the larger delivery count wins; if the counts are equal, the one with the
+larger state.
 
 Source: ``PersisterStateBatchCombiner`` and ``RecordState`` of Apache Kafka 4.3.
 """
@@ -17,11 +18,11 @@ NO_OFFSET = -1
 
 
 class DeliveryState(IntEnum):
-    """The state of a record; numbers as in Kafka's records."""
+    """The delivery state of a record; the numbers are those of Kafka's records."""
 
     AVAILABLE = 0
     ACQUIRED = 1
-    """A member holds it; this is never kept."""
+    """A member holds it; this state is never written."""
     ACKNOWLEDGED = 2
     ARCHIVED = 4
     """It is not delivered again: rejected, delivered too often, or gone from the log."""
@@ -43,7 +44,7 @@ class StateBatch(NamedTuple):
 def combine(
     known: Sequence[StateBatch], added: Sequence[StateBatch], start_offset: int
 ) -> tuple[StateBatch, ...]:
-    """Both lists as one, without offsets before `start_offset` (-1: all stay)."""
+    """Combine both lists, without offsets before `start_offset` (-1: all stay)."""
     return _joined(_pieces(sorted(_from(start_offset, (*known, *added)))))
 
 
@@ -54,9 +55,9 @@ def _from(start_offset: int, batches: Iterable[StateBatch]) -> Iterable[StateBat
 
 
 def _pieces(ordered: list[StateBatch]) -> Iterable[StateBatch]:
-    """Parts that do not overlap, by offset; `ordered` is by first offset."""
+    """Parts that do not overlap, in the order of offsets; `ordered` is sorted by first offset."""
     open_batches: list[tuple[int, int, int]] = []
-    """(-deliveries, -state, last) of those that have begun; the first one holds."""
+    """(-deliveries, -state, last) of the batches that have begun; the first one wins."""
     begun, position = 0, 0
     while begun < len(ordered) or open_batches:
         while open_batches and open_batches[0][2] < position:

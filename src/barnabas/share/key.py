@@ -12,7 +12,7 @@ from barnabas.types import Uuid, is_int32, uuid_from_text, uuid_text
 
 
 class SharePartitionKey(NamedTuple):
-    """One partition as one share group sees it."""
+    """One partition of one share group."""
 
     group_id: str
     topic_id: Uuid
@@ -28,7 +28,7 @@ class SharePartitionKey(NamedTuple):
 
 
 def key_from_text(text: str) -> SharePartitionKey:
-    """Inverse of `text`; a group's name may have colons. Raises ``ValueError``."""
+    """The key of a text; a group's name may have colons. Raises ``ValueError``."""
     parts = text.rsplit(":", 2)
     if len(parts) < 3 or not parts[0].strip():
         raise ValueError(f"a share partition is group:topic id:partition, not {text!r}")

@@ -1,14 +1,13 @@
 """The share coordinator of one partition of ``__share_group_state``, as a machine.
 
-An operation is about one share partition; its reply is the partition's part of a response, or the error.
-Leaders of share partitions read the state once and write what was acknowledged; the group coordinator
-initializes and deletes it. A write of an older leader or of another state is fenced by their epochs;
-an older write that comes late moves no start back.
-
-State is written as a snapshot and updates that follow it. A snapshot takes the place of an update after
-``share.coordinator.snapshot.update.records.per.snapshot`` updates, and once for a share partition that has
-not been written for long. Records before the oldest snapshot that some share partition needs are pruned;
-the topic is not compacted.
+An operation is about one share partition; its reply is the partition's part of a response, or the
+error. A share partition's leader reads the state once and writes acknowledgements; the group
+coordinator initializes and deletes the state. Epochs fence writes of older leaders and of earlier
+states; a late write moves no start offset back. State is written as a snapshot and the updates that
+follow it. The next snapshot takes the place of an update after
+``share.coordinator.snapshot.update.records.per.snapshot`` updates, and follows once if a share
+partition has not been written for long. Records before the oldest snapshot that some share
+partition needs are pruned; the topic is not compacted.
 
 Source: ``ShareCoordinatorShard`` and ``ShareCoordinatorOffsetsManager`` of Apache Kafka 4.3; KIP-932.
 """
@@ -56,7 +55,8 @@ class ShareMachine:
     def __init__(
         self, settings: ShareCoordinatorSettings, partitions_of: Callable[[Uuid], int]
     ) -> None:
-        """`partitions_of` a topic id: how many there are, 0 where the topic is not known."""
+        """`partitions_of` gives the number of partitions of a topic id; 0 if the topic is
+        unknown."""
         self.settings = settings
         self._partitions_of = partitions_of
         self._journal = Journal()
@@ -74,8 +74,8 @@ class ShareMachine:
         }
 
     def validate(self) -> None:
-        """Check that kept batches are sorted, apart, behind the start, and held by no member. Raises
-        AssertionError."""
+        """Check that batches are sorted, do not overlap, are not before the start, and are held by
+        no member. Raises AssertionError."""
         for key, state in self.states.items():
             before = state.start_offset - 1
             for batch in state.batches:
@@ -88,8 +88,9 @@ class ShareMachine:
     def initialize(
         self, key: SharePartitionKey, state_epoch: int, start_offset: int, at: Instant
     ) -> ShareOutcome:
-        """InitializeShareGroupState: begin at `start_offset`, without batches. At -1 a leader chooses the
-        start; a state that has one is initialized already, and only its epoch changes."""
+        """InitializeShareGroupState: begin a state at `start_offset`, without batches. If that is
+        -1, a leader chooses the start later; but a state that has a start already keeps it, and
+        only its epoch changes."""
         known = self.states.get(key)
         try:
             self._check_place(key)
@@ -115,7 +116,7 @@ class ShareMachine:
     def write(
         self, key: SharePartitionKey, asked: writing.PartitionData, at: Instant
     ) -> ShareOutcome:
-        """WriteShareGroupState: what the leader's members have acknowledged."""
+        """WriteShareGroupState: add acknowledgements of the leader's members to the state."""
         try:
             self._check_place(key)
             known = self.states.get(key)
@@ -141,7 +142,7 @@ class ShareMachine:
         return ShareOutcome([record], written.PartitionResult(partition=key.partition))
 
     def read(self, key: SharePartitionKey, leader_epoch: int, at: Instant) -> ShareOutcome:
-        """ReadShareGroupState: a leader takes over; older ones are fenced from now on."""
+        """ReadShareGroupState: a leader takes over, which fences older leaders."""
         try:
             self._check_place(key)
             known = self.states.get(key)
@@ -176,7 +177,7 @@ class ShareMachine:
         return ShareOutcome([record], reply)
 
     def delete(self, key: SharePartitionKey) -> ShareOutcome:
-        """DeleteShareGroupState. A state that does not exist is deleted already."""
+        """DeleteShareGroupState; to delete a missing state is no error."""
         try:
             self._check_place(key)
         except KafkaError as error:
@@ -185,8 +186,8 @@ class ShareMachine:
         return ShareOutcome(records, deleted.PartitionResult(partition=key.partition))
 
     def summarize(self, key: SharePartitionKey) -> ShareOutcome:
-        """ReadShareGroupStateSummary, for those who describe a group. The answer waits for what is written
-        already."""
+        """ReadShareGroupStateSummary, for descriptions of groups. The answer waits until all that
+        it shows is committed."""
         try:
             self._check_place(key)
         except KafkaError as error:
@@ -203,7 +204,7 @@ class ShareMachine:
         )
 
     def delete_topics(self, topic_ids: Collection[Uuid]) -> ShareOutcome:
-        """Topics no longer exist: neither do the states of their share partitions."""
+        """Delete the states of topics that no longer exist."""
         gone = [key for key, _ in self.states.items() if key.topic_id in topic_ids]
         return ShareOutcome([ShareRecord(key, None) for key in gone], atomic=False)
 
@@ -225,7 +226,7 @@ class ShareMachine:
         batches: Sequence[StateBatch],
         at: Instant,
     ) -> ShareRecord:
-        """An update, or the snapshot whose turn it is."""
+        """The record of a write: an update, or a snapshot if one is due."""
         if known.updates < self.settings.updates_per_snapshot:
             value = update_record.ShareUpdateValue(
                 snapshot_epoch=known.snapshot_epoch,
@@ -254,7 +255,7 @@ class ShareMachine:
     decode = staticmethod(decode_record)
 
     def expect(self, next_offset: int) -> None:
-        """The next record that is written will have the offset `next_offset`."""
+        """Expect that the next record gets the offset `next_offset`."""
         self._journal.offset = next_offset
 
     def replay(self, offset: int, producer_id: int, record: ShareRecord) -> None:
@@ -269,7 +270,7 @@ class ShareMachine:
             self.states.put(key, updated(self.states.get(key), value, offset))
 
     def replay_marker(self, offset: int, producer_id: int, committed: bool) -> None:
-        """No transaction writes here."""
+        """Ignore the marker: no transaction writes to this topic."""
 
     def commit_to(self, offset: int) -> None:
         self._journal.commit_to(offset)
@@ -280,20 +281,20 @@ class ShareMachine:
     # Loading, deadlines, unloading
 
     def on_loaded(self, at: Instant) -> list[ShareOutcome]:
-        """All records were replayed: look for idle and for redundant ones from now on."""
+        """Begin to look for idle states and redundant records: all records are replayed."""
         self._cold_ms = at.now_ms + self.settings.cold_interval_ms
         self._prune_ms = at.now_ms + self.settings.prune_interval_ms
         return []
 
     def on_unloaded(self) -> list[tuple[Parked, Message]]:
-        """No request waits in the machine."""
+        """Do nothing: no request waits in this machine."""
         return []
 
     def deadline_ms(self) -> float:
         return min(self._cold_ms, self._prune_ms)
 
     def take_due(self, at: Instant) -> ShareOutcome | None:
-        """Write idle share partitions again, or prune; None where neither is due."""
+        """Write idle states again, or prune the log; None if neither is due."""
         if at.now_ms >= self._cold_ms:
             self._cold_ms = at.now_ms + self.settings.cold_interval_ms
             return ShareOutcome(self._cold_snapshots(at), atomic=False)
@@ -303,13 +304,15 @@ class ShareMachine:
         return None
 
     def redundant_before(self) -> int:
-        """Records before this offset are not needed: each committed state has its snapshot behind it."""
+        """The offset before which no record is needed: each committed state has its snapshot at or
+        after it."""
         committed = self._journal.committed
         return min((s.snapshot_offset for _, s in self.states.committed_items()), default=committed)
 
     def _cold_snapshots(self, at: Instant) -> list[ShareRecord]:
-        """A snapshot of each share partition whose last one is old, so that older records of others become
-        redundant. Where all were repeated so already there is nothing to gain."""
+        """Write snapshots of states whose last snapshot is old, so that older records become
+        redundant. If all of these are such repetitions already, that gains nothing, and none is
+        written."""
         items = self.states.items()
         if all(state.written_ms != state.created_ms for _, state in items):
             return []

@@ -1,4 +1,4 @@
-"""The outcome of an operation of the share coordinator, and the one effect that it has."""
+"""The outcome of an operation of the share coordinator, and its one kind of effect."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from barnabas.share.record_codec import ShareRecord
 
 
 class Prune(NamedTuple):
-    """Records before `offset` are redundant: delete them."""
+    """Delete the records before `offset`, which are redundant."""
 
     offset: int
 

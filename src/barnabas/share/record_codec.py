@@ -1,4 +1,5 @@
-"""The records of ``__share_group_state``: a key (type int16, body) and a value (version int16, body).
+"""Encodes and decodes the records of ``__share_group_state``: a key (type int16, body) and a value
+(version int16, body).
 
 A value of None is a tombstone of the share partition's state. Records of unknown types and versions decode
 to None and are skipped. Source: ``ShareCoordinatorRecordSerde`` of Apache Kafka 4.3.
@@ -27,14 +28,14 @@ _KINDS: dict[int, tuple[_Key, _Value]] = {
 
 
 class ShareRecord(NamedTuple):
-    """One record: a snapshot, an update, or with None the tombstone of the key's state."""
+    """One record: a snapshot or an update of the key's state, or its tombstone (None)."""
 
     key: SharePartitionKey
     value: ShareSnapshotValue | ShareUpdateValue | None
 
 
 def encode_record(record: ShareRecord) -> tuple[bytes, bytes | None]:
-    """Key and value as they stand in the log."""
+    """The bytes of the key and of the value."""
     is_update = isinstance(record.value, ShareUpdateValue)
     key = (ShareUpdateKey if is_update else ShareSnapshotKey)(
         group_id=record.key.group_id,
@@ -48,7 +49,7 @@ def encode_record(record: ShareRecord) -> tuple[bytes, bytes | None]:
 
 
 def decode_record(key: bytes | None, value: bytes | None) -> ShareRecord | None:
-    """Inverse; None for a kind of record that is not known. Raises ``ValueError`` where it is damaged."""
+    """The record, or None if its kind is not known. Raises ``ValueError`` if it is damaged."""
     if key is None or len(key) < 2:
         raise MalformedError("a record of the share state topic has no key")
     kind = _KINDS.get(_INT16.unpack_from(key)[0])
@@ -61,5 +62,5 @@ def decode_record(key: bytes | None, value: bytes | None) -> ShareRecord | None:
     if len(value) < 2:
         raise MalformedError("a value of the share state topic has no version")
     if _INT16.unpack_from(value)[0] != VERSION:
-        return None  # of a later Kafka
+        return None  # a later Kafka wrote it
     return ShareRecord(name, decode(kind[1], VERSION, value[2:]))

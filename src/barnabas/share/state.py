@@ -1,4 +1,4 @@
-"""The kept state of one share partition, and how its records change it.
+"""The kept state of one share partition, and the changes that its records make.
 
 A snapshot replaces the state, an update adds to it. Source: ``ShareGroupOffset`` and
 ``ShareCoordinatorShard.merge`` of Apache Kafka 4.3; KIP-1226 (`delivery_complete_count`).
@@ -18,7 +18,7 @@ NO_EPOCH = -1
 
 @dataclass(frozen=True, slots=True)
 class ShareState:
-    """Immutable: `replace` makes a changed state."""
+    """The state, immutable: `replace` makes a changed one."""
 
     snapshot_epoch: int = 0
     state_epoch: int = 0
@@ -27,13 +27,13 @@ class ShareState:
     start_offset: int = NO_OFFSET
     """The first offset whose delivery is not final; -1 before a leader has chosen one."""
     delivery_complete_count: int = NO_COUNT
-    """Offsets behind the start whose delivery is final; -1 where it is not known."""
+    """The number of offsets after the start whose delivery is final; -1 if it is not known."""
     batches: tuple[StateBatch, ...] = ()
     created_ms: int = 0
     written_ms: int = 0
-    """The date of the snapshot; later than `created_ms` where it only repeats the one before."""
+    """The date of the snapshot; later than `created_ms` if it only repeats the last one."""
     updates: int = 0
-    """Records since the last snapshot."""
+    """The number of updates since the last snapshot."""
     snapshot_offset: int = 0
     """The offset of the last snapshot: older records of this key are redundant."""
     epochs_seen: tuple[int, int] = (0, 0)
@@ -49,7 +49,7 @@ class ShareState:
 def from_snapshot(
     old: ShareState | None, value: snapshot_record.ShareSnapshotValue, offset: int
 ) -> ShareState:
-    """The state that the snapshot at `offset` has."""
+    """The state in the snapshot at `offset`."""
     leaders, states = (0, 0) if old is None else old.epochs_seen
     return ShareState(
         value.snapshot_epoch,
@@ -68,8 +68,8 @@ def from_snapshot(
 def updated(
     old: ShareState | None, value: update_record.ShareUpdateValue, offset: int
 ) -> ShareState:
-    """The state after an update, which never moves the start back. Where the snapshot is missing, the
-    update is all there is."""
+    """The state after an update, which never moves the start back. Without a snapshot the update is
+    the whole state."""
     before = old or ShareState(snapshot_epoch=value.snapshot_epoch, snapshot_offset=offset)
     start = max(before.start_offset, value.start_offset)
     leader = before.leader_epoch if value.leader_epoch == NO_EPOCH else value.leader_epoch

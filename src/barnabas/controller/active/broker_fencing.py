@@ -1,8 +1,8 @@
-"""Fencing brokers, in slices where they hold much, together where known together.
-
-Until a broker's last partition is decided its registration is not fenced yet, but it is in
-`cluster.departing`: it leads nothing new and enters no ISR. Should the controller change in
-between, the next one notices the same and starts again; every slice is a whole decision.
+"""Fences brokers: those that end together are fenced together, and brokers with many partitions in
+slices. Until a broker's last partition is decided, its registration is not fenced yet. But it is in
+`cluster.departing`, so it leads no further partition and enters no ISR. Every slice is a complete
+decision. If the controller changes between two slices, the next controller notices the same brokers
+and starts again.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class BrokerFencing:
     def __init__(self, controller: DutyController) -> None:
         self._controller = controller
         self._pending: dict[int, tuple[int, str]] = {}
-        """Broker → (epoch, reason) of the brokers that no work has taken up yet."""
+        """Epoch and reason, by broker, of the brokers that no work has taken up yet."""
         self._under_way: dict[int, tuple[int, str]] = {}
         """The brokers that are being fenced now."""
         self._scheduled = False
 
     def fence(self, broker: int, reason: str) -> None:
-        """Fence the broker's present incarnation, unless that is done or has begun here. A broker that is
-        departing may yet have to be fenced: perhaps it is only about to lose a directory."""
+        """Fence the broker's present incarnation, unless that is done or under way. A broker that
+        is departing for another reason, such as a lost directory, is fenced, too."""
         controller = self._controller
         known = controller.image.brokers.get(broker)
         if known is None or known.fenced:
@@ -77,8 +77,8 @@ class BrokerFencing:
         controller.arm(controller.sessions.deadline_ms())
 
     def _present(self) -> dict[int, tuple[int, str]]:
-        """The brokers of the present work that still have to be fenced: other work may have fenced one
-        meanwhile. They are departing from now on."""
+        """The brokers of the present work that still have to be fenced, since other work may have
+        fenced some. They are departing from now on."""
         cluster = self._controller.cluster
         present = {}
         for broker, (epoch, reason) in self._under_way.items():

@@ -1,8 +1,7 @@
-"""Which brokers are alive: sessions, connections and probes of the active controller.
-
-Three ways to notice the end of a broker, quickest first: its listener refuses connections after
-its heartbeat connection ended (the process is gone), a new incarnation registers, its session
-runs out (the host is gone or the process is stuck).
+"""Watches which brokers are alive, by sessions, connections and probes of the active controller.
+There are three ways to notice the end of a broker, the quickest first: its listener refuses
+connections after its heartbeat connection ended (the process is gone); a new incarnation registers;
+its session expires (the host is gone or the process is stuck).
 
 Source: Kafka's ``BrokerHeartbeatManager``.
 """
@@ -19,7 +18,7 @@ from barnabas.types import Endpoint
 from barnabas.wire.messages.broker_heartbeat_response import BrokerHeartbeatResponse
 
 LATE_MS = 1000.0
-"""A wake-up that is later than this shows a fault of this controller, not of a broker."""
+"""A wake-up that is later than this shows that this controller was stuck, not a broker."""
 
 
 class BrokerLiveness:
@@ -58,7 +57,7 @@ class BrokerLiveness:
             self.probe(known)
 
     def on_heartbeat(self, broker: int, epoch: int, metadata_offset: int, connection: int) -> None:
-        """The broker was heard from, so it has not ended."""
+        """Note a broker's heartbeat: the broker has not ended."""
         sessions = self._controller.sessions
         sessions.touch(broker, epoch, self._controller.now_ms(), metadata_offset)
         sessions.seen_on(broker, connection)
@@ -133,7 +132,7 @@ class BrokerLiveness:
         timeout = controller.sessions.timeout_ms
         due = controller.sessions.deadline_ms()
         if due is not None and now_ms - due > LATE_MS:
-            # The deadline passed while this process stood still: heartbeats wait to be read.
+            # This process was stuck while the deadline passed: heartbeats wait to be read.
             controller.ports.log("warning", "controller.late", late_ms=round(now_ms - due))
             controller.sessions.forgive(now_ms - due + LATE_MS)
             return

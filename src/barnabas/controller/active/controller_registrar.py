@@ -1,14 +1,13 @@
-"""This controller introduces itself to the active one, so that others know where it is (KIP-919).
+"""Registers this controller with the active one, so that others know its endpoints (KIP-919). Each
+process registers once, with its incarnation, the endpoints of its controller listeners, and its
+supported feature levels. The active controller writes its own registration. Another controller
+sends a request, and sends it again until the committed log has the registration.
 
-Once per process: an incarnation, the endpoints of the controller listeners, the feature levels that
-it supports. The active controller writes its own registration; another one asks it to, and asks
-again until the committed log holds it.
-
-The records also show that two processes have one controller id, which no voter may have: the registration
-of this process is replaced while it lives. It registers again, so that the other one sees it too. The
-process that came second, which saw the other registration before its own, ends then and says who holds
-the id. A process that is replaced once may owe that to a request of a dead process that was read late, so it
-ends on the second time. Apache Kafka lets both run.
+The records also show if two processes have one controller id: the registration of this process is
+replaced while it lives. It registers again, so that the other process sees that, too. Then the
+second process, which saw the other registration before its own, ends and names the holder of the
+id. A late request of a dead process may replace a registration once, so a process ends only when it
+is replaced a second time. Apache Kafka lets both run.
 
 Source: Kafka's ``ControllerRegistrationManager``.
 """
@@ -35,7 +34,8 @@ from barnabas.wire.messages.controller_registration_response import ControllerRe
 REGISTRATION_RETRY_MS = 250.0
 RETRY_MS_MAX = 30_000.0
 CLAIMS_MAX = 2
-"""How often a process registers again against one other process that has its id."""
+"""How often a process registers again after another process with its id has replaced its
+registration."""
 
 
 class ControllerRegistrar:
@@ -49,7 +49,7 @@ class ControllerRegistrar:
         *,
         migrates: bool,
     ) -> None:
-        """`endpoints`: where others reach the controller listeners, by name. `migrates`: whether this
+        """`endpoints`: the endpoints of the controller listeners, by name. `migrates`: whether this
         controller is ready to migrate its cluster (KIP-866)."""
         self._migrates = migrates
         self._controller = controller
@@ -62,10 +62,11 @@ class ControllerRegistrar:
         self._known: ControllerRegistration | None = None
         """The last registration of this controller's id in the image."""
         self._before: ControllerRegistration | None = None
-        """The registration that this process found: of its former life, or of another process that lives."""
+        """The registration that this process found at its start: its former process's, or that of
+        another process which lives."""
         self._was_done = False
         self._replaced: dict[Uuid, int] = {}
-        """How often each other incarnation replaced this one."""
+        """How often each other incarnation has replaced this one's registration."""
 
     @property
     def done(self) -> bool:
@@ -141,7 +142,7 @@ class ControllerRegistrar:
             return
         self._known = known
         if known is None:
-            if self._was_done:  # an operator took it for gone
+            if self._was_done:  # an operator has unregistered it
                 self._controller.ports.wakeups.call_soon(self._claim)
             return
         if known.incarnation == self.incarnation:

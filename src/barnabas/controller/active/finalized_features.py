@@ -1,8 +1,7 @@
-"""Which levels of features are in force: those that are committed.
-
-The active controller's image is ahead by what it has appended; ApiVersions must not tell of a level that
-may yet be undone. A change is noticed when something is committed, and told once everything that had been
-appended by then is.
+"""The finalized levels of features: those that are committed. The active controller's image also
+has records that it has appended and that may be undone; ApiVersions must not name their levels. A
+change is noticed with the next commit. It takes effect when all records that had been appended by
+then are committed.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ class FinalizedFeatures:
         self.levels: dict[str, int] = {}
         self.offset = -1
         self._coming: tuple[dict[str, int], int] | None = None
-        """The levels that will be in force, and the offset up to which the log must be committed before
-        that."""
+        """The next levels, and the offset up to which the log must be committed before they take
+        effect."""
 
     def on_commit(self, image: MetadataImage, committed_offset: int) -> bool:
         """Compare with the levels of `image`, which may be ahead of `committed_offset`. Returns whether
@@ -39,5 +38,5 @@ class FinalizedFeatures:
         self.on_commit(image, image.offset)
 
     def on_resignation(self) -> None:
-        """Forget the levels that were to come: their records were undone."""
+        """Forget the next levels: their records were undone."""
         self._coming = None

@@ -1,4 +1,4 @@
-"""Commits the first records of a cluster: those that `format` wrote, or that come from ZooKeeper."""
+"""Commits the first records of a cluster: those of `format`, or those that come from ZooKeeper."""
 
 from __future__ import annotations
 

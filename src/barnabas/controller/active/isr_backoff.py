@@ -1,9 +1,8 @@
-"""A replica that enters and leaves an ISR again and again is held back for a while.
-
-Every change of an ISR is a record and a wait of the leader; a replica at the edge of the lag
-bound makes one every few seconds and gains nothing. It may leave and rejoin a few times, then it
-waits, longer each time. It never waits where the ISR is short of min ISR or a reassignment adds the
-replica: availability comes first. The counts are volatile: a new controller starts from zero.
+"""Holds back a replica that enters and leaves an ISR again and again. Every change of an ISR costs
+a record and a wait of the leader. A replica at the edge of the lag bound would cause one every few
+seconds, and gain nothing. It may leave and rejoin a few times; then it waits, longer each time. It
+never waits if the ISR is below min ISR or a reassignment adds the replica: availability comes
+first. The counts are volatile: a new controller starts from zero.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ ENTRIES_MAX = 50_000
 
 
 class IsrBackoff:
-    """The times at which replicas lately fell out of an ISR."""
+    """Remembers when replicas lately fell out of ISRs."""
 
     def __init__(self, cluster: ControllerContext, now_ms: Callable[[], float]) -> None:
         self._cluster = cluster

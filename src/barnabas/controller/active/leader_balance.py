@@ -1,11 +1,10 @@
-"""Periodic work on leaderships: preferred leaders take over again, missing ones are looked for.
-
-Preferred leaders take over where that is safe, a bounded number at a time. A broker that leads
-fewer of the partitions that prefer it than `percentage` allows gets them back,
-those only whose preferred replica is live and in the ISR and which are not being reassigned; for
-every other one there is a reason among the refusals: its own, or that of its broker where this is not
-available, lacks too little, or has more such partitions than are reported one by one. A reason that was
-reported is reported again when it has changed.
+"""Periodic work on leaderships: it moves leaderships back to preferred leaders, and searches for
+missing leaders. A pass moves a bounded number of leaderships, and only where that is safe. A broker
+that leads too few of the partitions that prefer it (`percentage`) gets them back, if the preferred
+replica is live and in the ISR and no reassignment is under way. For every other partition there is
+a reason among the refusals. It is the partition's own reason, or one for its broker: if the broker
+is not available, lacks too few partitions, or has more such partitions than are reported one by
+one. A reported reason is reported again when it changes.
 
 Source: Kafka 3.9's ``leader.imbalance.per.broker.percentage`` (gone in 4, see
 docs/divergence.md), ReplicationControlManager.maybeBalancePartitionLeaders.
@@ -39,7 +38,7 @@ class Imbalance(NamedTuple):
     broker: int
     preferred: int
     elsewhere: list[int]
-    """Keys."""
+    """The keys of partitions that prefer the broker and have another leader."""
 
     @property
     def percentage(self) -> float:
@@ -80,8 +79,8 @@ def left_alone(cluster: ControllerContext, topic: Topic, index: int) -> str | No
 
 
 class LeaderSearch:
-    """The search for partitions without a leader. It runs from time to time, and when the rules of
-    elections change: a topic may allow now what it did not allow before."""
+    """The search for partitions without a leader. It runs periodically, and when the rules of
+    elections change: a topic may now allow an election that it did not allow before."""
 
     def __init__(self, controller: DutyController) -> None:
         self._controller = controller
@@ -115,8 +114,8 @@ class LeaderSearch:
 
 
 class Reasons:
-    """The reasons why leaders stay, each reported when it is new. It remembers what the last whole pass
-    reported."""
+    """The reasons why leaders stay; each is reported when it is new. It remembers the reports of
+    the last complete pass."""
 
     def __init__(self, note: Callable[[str, str, str], None]) -> None:
         self._note = note

@@ -1,13 +1,11 @@
-"""A controller that was started with the id of the controller that leads: it ends and says who leads.
-
-No other voter names a leader to a process that has the leader's own id, so this one would wait for a leader
-without end. After `FIRST_CHECK_MS` without any leader since its start it asks the other static voters who is
-active (DescribeCluster, KIP-919). A voter may name a leader that died, so two answers count that are
-`CHECK_INTERVAL_MS` apart, and then the named endpoint itself has to say that it leads: only another
-process can.
-
-Only static voters: in a dynamic quorum another directory is another replica (KIP-853). Apache Kafka has none.
-The other case, the id of a controller that follows, is seen by `controller_registrar`.
+"""Ends a controller that was started with the id of the leading controller, and says who leads. No
+other voter names a leader to a process that has the leader's own id, so this process would wait for
+a leader for ever. After `FIRST_CHECK_MS` without any leader since its start it asks the other
+static voters who is active (DescribeCluster, KIP-919). A voter may name a leader that died. So it
+takes two answers that are `CHECK_INTERVAL_MS` apart, and then the named endpoint itself has to say
+that it leads, which only another process can. The check asks only static voters: in a dynamic
+quorum another directory is another replica (KIP-853). Apache Kafka has no such check.
+`controller_registrar` covers the other case: the id of a controller that follows.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ class LeadersIdCheck:
             v.endpoint for v in controller.config.voters if v.node_id != controller.node_id
         ]
         self._named: dict[Endpoint, int] = {}
-        """How often each voter named this id as the leader's."""
+        """How often each voter has named this id as the leader's."""
         self._wakeup: Wakeup | None = None
         if self._others:
             self._arm(FIRST_CHECK_MS)
@@ -80,7 +78,8 @@ class LeadersIdCheck:
             )
 
     def _confirmed(self, holder: Endpoint, answer: object) -> None:
-        """Ask the named endpoint whether it leads. The own endpoint of this process names no leader."""
+        """Ask the named endpoint whether it leads. This process's own endpoint would name no
+        leader."""
         me = self._controller.node_id
         if not self._others or not isinstance(answer, DescribeClusterResponse):
             return

@@ -1,7 +1,7 @@
-"""The metrics of a controller, under Kafka's names where there is one: `barnabas cluster metrics`, JMX there.
-
-No count is kept up to date. A request for the metrics counts them, in slices between which other requests
-are served: a million partitions cost a twentieth of a second per request and nothing otherwise.
+"""The metrics of a controller, under Kafka's names where there are such names. ``barnabas cluster
+metrics`` shows them. No count is kept up to date: a request for the metrics computes the counts, in
+slices between which other requests are served. A million partitions cost a twentieth of a second
+per request, and nothing otherwise.
 
 Source: Kafka's ControllerMetadataMetrics and QuorumControllerMetrics; KIP-631.
 """
@@ -21,13 +21,13 @@ STATS = "kafka.controller:type=ControllerStats,name="
 PARTITIONS = "barnabas.controller:type=Partitions,name="
 OWN = "barnabas.controller:type=Controller,name="
 COUNTED = object()
-"""The steps of the count have ended."""
+"""Marks the end of the counting steps."""
 
 
 def count_steps(
     role: QuorumController, on_counted: Callable[[dict[str, int]], None]
 ) -> Iterator[None]:
-    """Count in steps; `on_counted` gets every metric by its name in the last one."""
+    """Count in steps; `on_counted` gets every metric by its name in the last step."""
     total = Counts()
     for part in count_in_slices(
         list(role.image.topics_by_id.values()), lambda topic: role.cluster.rules(topic).min_isr

@@ -135,10 +135,11 @@ class QuorumController:
         migrates: bool = False,
         listener_metrics: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
-        """`endpoints`: this controller's advertised endpoints, by listener. `sender` sends requests to
-        brokers (None: `Channels` made of `ports`), `to_controllers` to controllers (None: the same).
-        `session_timeout_ms`: of brokers (None: as configured). `migrates`: the cluster, to KRaft.
-        `listener_metrics` has the counts of the node's listeners."""
+        """`endpoints`: this controller's advertised endpoints, by listener. `sender` sends requests
+        to brokers (None: `Channels` made of `ports`), `to_controllers` to controllers (None: the
+        same). `session_timeout_ms`: the session time-out of brokers (None: as configured).
+        `migrates`: whether the cluster migrates to KRaft. `listener_metrics` has the counts of the
+        node's listeners."""
         self.ports, self.config = ports, config
         self.node_id = int(config.node_id)
         self.quorum = quorum
@@ -161,7 +162,7 @@ class QuorumController:
         self._bootstrap = list(bootstrap)
         self._waiting: deque[_Waiting] = deque()
         self._later: list[_Waiting] = []
-        """Requests whose decision is made when their work in slices is done."""
+        """Requests that are decided when their work in slices is done."""
         self._work: deque[Work] = deque()
         self._work_scheduled = False
         self._appending = False
@@ -170,7 +171,8 @@ class QuorumController:
         self._wakeup_ms, self.committed_offset = 0.0, -1
         self.finalized = FinalizedFeatures()
         self.forwarded_apis = ApiTable()
-        """The APIs that Envelope may carry; filled where the listener's table is."""
+        """The APIs that an Envelope may carry; the listener's table and this one are filled
+        together."""
         self.refusals = Refusals(self.wall_ms)
         self.isr_backoff = IsrBackoff(self.cluster, self.now_ms)
         self.fencing = BrokerFencing(self)
@@ -199,7 +201,7 @@ class QuorumController:
         if leader_id >= 0:
             self._leaders_id.on_leader()
         if leader_id == self.node_id:
-            if self.quorum.is_active:  # else the quorum reports next what ended the leadership
+            if self.quorum.is_active:  # else the quorum's next report ends the leadership
                 self._activate()
         elif leader_id >= 0:
             self.registrar.on_leader()
@@ -264,8 +266,8 @@ class QuorumController:
 
     @property
     def may_decide(self) -> bool:
-        """Active, and the quorum still accepts records: it stops accepting them before it calls
-        `on_leader_change`."""
+        """Whether this controller is active and the quorum still accepts records; the quorum stops
+        accepting them before it calls `on_leader_change`."""
         return self.active_epoch is not None and self.quorum.is_active
 
     def _activate(self) -> None:

@@ -1,7 +1,6 @@
-"""The last refused or delayed decisions with their reasons; they write no record, so they live here.
-
-Each controller keeps what it refused itself while it was active, also after it resigned; a process
-that ends forgets. ``DescribeCluster`` on a controller's listener tells them (`barnabas cluster events`).
+"""The last refused or delayed decisions with their reasons. They write no record, so they are kept
+here. Each controller keeps its own refusals, also after it resigned; they end with the process.
+``DescribeCluster`` on a controller's listener returns them (``barnabas cluster events``).
 """
 
 from __future__ import annotations
@@ -40,9 +39,8 @@ class Refusals:
         self._count += 1
 
     def note_all(self, api: str, response: Message) -> None:
-        """Every part of a response that carries an error, with the name that it has there. Of a response
-        with very many parts only the first `PARTS_MAX` are looked at, since this takes place within one
-        turn."""
+        """Note every part of a response that has an error, with its name. This takes one turn, so
+        at most `PARTS_MAX` parts are looked at."""
         self._note_part(api, response, PARTS_MAX)
 
     def _note_part(self, api: str, response: Message, left: int, within: str = "") -> int:
@@ -63,11 +61,11 @@ class Refusals:
         return left
 
     def since(self, at_ms: int = 0) -> list[RefusalNote]:
-        """The refusals at `at_ms` or later."""
+        """The refusals of `at_ms` or later."""
         return [note for note in self._notes if note.at_ms >= at_ms]
 
     def after(self, number: int) -> list[RefusalNote]:
-        """The refusals after number `number`. If that number has not been reached yet, it is one of an
+        """The refusals after number `number`. If no refusal has that number yet, it comes from an
         earlier process, and all refusals are returned."""
         if number >= self._count:
             number = -1

@@ -1,4 +1,5 @@
-"""Decisions that need to know first how far some replicas are: ask them, then decide, then answer."""
+"""Decisions that first need the log ends of some replicas: ask the replicas, then decide, then
+answer."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ def decide_after_survey(
     keys: list[int],
     decider: Callable[[ControllerContext, Answers], Decision[M]],
 ) -> M | Parked:
-    """`role.decide` after the live replicas of `keys` have answered how far they are, or have not answered
-    in time. Without live replicas it decides at once. Raises `KafkaError`."""
+    """Call `role.decide` when the live replicas of `keys` have answered with their log ends, or
+    have not answered in time; without live replicas at once. Raises `KafkaError`."""
     if not keys:
         return role.decide(api, request, lambda cluster: decider(cluster, {}))
     parked = Parked()

@@ -1,10 +1,9 @@
-"""Unclean recovery: ask the live replicas how far they are, wait to a deadline, take the furthest.
-
-For partitions whose ISR and ELR cannot lead and whose topic allows any replica rather than none
-(``unclean.recovery.strategy=aggressive``, KIP-966). The answers are last epoch and log end offset;
-the greatest (epoch, offset) loses least, ties go by the order of assignment. Who did not
-answer in time is named in the reason. A partition that gets a leader meanwhile drops out. Nothing
-here survives a change of the controller: the next one starts again.
+"""Unclean recovery: ask the live replicas for their log ends, wait for a deadline, elect the
+furthest. It serves partitions whose ISR and ELR cannot lead and whose topic prefers any leader to
+none (``unclean.recovery.strategy=aggressive``, KIP-966). The answers are last epoch and log end
+offset; the greatest (epoch, offset) loses least, ties go by the order of assignment. The reason
+names the replicas that did not answer in time. A partition that gets a leader meanwhile drops out.
+The state here ends with the controller's activity: the next controller starts again.
 
 Replicas are asked by ListOffsets as a debugging replica (id -2, timestamp latest): Apache Kafka
 brokers answer that from a follower with log end offset and epoch, while they answer
@@ -12,9 +11,9 @@ OffsetForLeaderEpoch as leaders only. The epoch in their answer is the partition
 log's, and would beat a replica that answers with its log's. In a partition without a leader no record was
 ever written in that epoch, which identifies such an answer. Among such answers the offset alone decides.
 
-The question names the partition's leader epoch, so that a broker which is behind with the metadata answers
-UNKNOWN_LEADER_EPOCH and is asked again: it may not know that its replica was taken away and given back since,
-which is another one with an empty log.
+The question names the partition's leader epoch, so that a broker with older metadata answers
+UNKNOWN_LEADER_EPOCH and is asked again: it may not know that its replica was removed and added
+again, which makes it another replica with an empty log.
 """
 
 from __future__ import annotations
@@ -52,11 +51,12 @@ BALANCED_WAIT_MS = 30_000.0
 and the other replicas that answered."""
 LATEST = -1
 ASKING = -1
-"""A survey has this in place of a partition's key: no answer that comes while it asks ends the survey."""
+"""Takes the place of a partition's key in a survey while questions are being sent, so that no early
+answer ends the survey."""
 
 
 class QuerySender(Protocol):
-    """The part of Channels that asks."""
+    """The part of `Channels` that sends the questions."""
 
     def send(
         self,
@@ -107,11 +107,12 @@ class UncleanRecovery:
         self._sender = sender
         self._inquiries: dict[int, LogEndQuery] = {}
         self._behind: list[tuple[float, int, list[LogEndQuery]]] = []
-        """The brokers that were behind: when each is asked again, and about which partitions."""
+        """The brokers whose metadata were older: when each is asked again, and about which
+        partitions."""
         self._retry: dict[int, float] = {}
-        """Partition key → the time at which its replicas are asked again."""
+        """The time at which a partition's replicas are asked again, by key."""
         self._since: dict[int, float] = {}
-        """Partition key → the time of the first question, for as long as a balanced recovery lasts."""
+        """The time of the first question of a balanced recovery, by partition key."""
 
     def on_activation(self) -> None:
         """Do nothing: no replica is asked before a partition needs it."""
@@ -139,8 +140,9 @@ class UncleanRecovery:
     def survey(
         self, keys: Iterable[int], on_done: Callable[[dict[int, LogEndQuery]], None]
     ) -> None:
-        """Ask how far the live replicas of partitions are, without an election: `on_done` gets the inquiries,
-        once, when all have ended. An inquiry that is under way already is waited for."""
+        """Ask the live replicas of partitions for their log ends, without an election. `on_done`
+        gets the inquiries, once, when all have ended. The survey joins inquiries that are under way
+        already."""
         found: dict[int, LogEndQuery] = {}
         missing = dict.fromkeys((ASKING, *keys))
 
@@ -162,15 +164,15 @@ class UncleanRecovery:
         end(ASKING)
 
     def _join(self, inquiry: LogEndQuery, then: Callable[[LogEndQuery], None]) -> None:
-        """`then` gets the result of an inquiry under way as well. The inquiry elects no leader by itself any
-        more: this caller knows better what is wanted. If the caller elects none, the inquiry is retried."""
+        """Let `then` get the result of an inquiry under way, too. The inquiry no longer elects a
+        leader by itself: the caller decides. If the caller elects none, the inquiry is retried."""
         if inquiry.then is None:
             self._retry[inquiry.key] = self._controller.now_ms() + INQUIRY_RETRY_MS
         inquiry.join(then)
 
     def begin(self, keys: Iterable[int], then: Callable[[LogEndQuery], None] | None = None) -> None:
-        """Ask for the partitions that are not being asked for already; where it is to elect, for those
-        without a leader."""
+        """Begin inquiries for the partitions that have none; for an election only for those without
+        a leader."""
         controller = self._controller
         deadline = controller.now_ms() + DEADLINE_MS
         questions: dict[int, list[LogEndQuery]] = {}
@@ -181,7 +183,7 @@ class UncleanRecovery:
                 continue
             if key in self._inquiries:
                 if then is None and self._inquiries[key].then is not None:
-                    # That inquiry belongs to a survey, which may elect no leader in the end.
+                    # That inquiry belongs to a survey, which may elect no leader.
                     self._retry[key] = controller.now_ms() + INQUIRY_RETRY_MS
                 continue
             topic, index = at
@@ -194,7 +196,7 @@ class UncleanRecovery:
                     if controller.cluster.may_lead(broker, directory)
                 ]
             )
-            if then is None:  # a survey may elect no leader in the end
+            if then is None:  # a survey may elect no leader
                 self._retry.pop(key, None)
             if asked:
                 epochs = {broker: controller.image.brokers[broker].epoch for broker in asked}
@@ -319,7 +321,7 @@ class UncleanRecovery:
         last_known = topic.rare.get(index, ORDINARY).last_known_elr
         replicas = topic.replicas[
             index
-        ]  # who led last may be none any more: a reassignment was cancelled
+        ]  # the last leader may be no replica any more: a reassignment was cancelled
         return has_all or all(b in inquiry.answers for b in last_known if b in replicas)
 
     def deadline_ms(self) -> float | None:

@@ -35,7 +35,8 @@ from barnabas.wire.messages.broker_heartbeat_response import BrokerHeartbeatResp
 def heartbeat(
     cluster: ControllerContext, request: BrokerHeartbeatRequest, sessions: BrokerSessions
 ) -> Decision[BrokerHeartbeatResponse]:
-    """Decide a broker's heartbeat, which carries its metadata offset and its wish to be fenced or to stop.
+    """Decide a broker's heartbeat. The request has the broker's metadata offset, and may ask to be
+    fenced or to stop.
 
     The caller updates the broker's session. Raises STALE_BROKER_EPOCH.
     """
@@ -54,13 +55,13 @@ def heartbeat(
 
 
 def _lost_all(known: BrokerRegistration, request: BrokerHeartbeatRequest) -> bool:
-    """Whether every registered log directory failed. No record can hold that, since an empty list of
+    """Whether every registered log directory failed. No record can say that, since an empty list of
     directories means that they did not change."""
     return bool(known.directories) and len(_lost(known, request)) == len(known.directories)
 
 
 def _lost(known: BrokerRegistration, request: BrokerHeartbeatRequest) -> list[Uuid]:
-    """Registered log directories that failed."""
+    """The registered log directories that failed."""
     return [d for d in known.directories if d in request.offline_log_dirs]
 
 
@@ -94,8 +95,8 @@ def _heartbeat_fenced(
             f" its registration at {known.epoch}",
         )
     if _lost(known, request):
-        # An election now could choose a replica in them. The next heartbeat finds a registration without
-        # them.
+        # An election now could choose a replica in them. At the next heartbeat the registration no
+        # longer has them.
         why = f"broker {known.id} waits until its lost log directories are forgotten"
         return Decision(_answer(fenced=True), reason=why)
     reason = f"broker {known.id} has caught up with its registration at {known.epoch}"
@@ -142,8 +143,8 @@ def tracked(
     leaving: Iterable[int],
     steps: Iterator[Decision[None]],
 ) -> Iterator[Decision[None]]:
-    """`steps`, while the sessions of the `leaving` brokers record the offset of the newest one: these brokers
-    may stop only when all others have replayed it."""
+    """Pass on `steps`, and note the offset of the newest one in the sessions of the `leaving`
+    brokers: they may stop only when all others have replayed it."""
     for step in steps:
         if step.size:
             for session in filter(None, map(sessions.get, leaving)):
@@ -152,8 +153,8 @@ def tracked(
 
 
 def reconciled(cluster: ControllerContext, sessions: BrokerSessions) -> Iterator[Decision[None]]:
-    """A new controller's checks of the image; brokers in controlled shutdown stop only when the others have
-    replayed the changes."""
+    """The changes that a new controller makes to the image. Brokers in controlled shutdown stop
+    only when the others have replayed them."""
     leaving = [b.id for b in cluster.image.brokers.values() if b.in_controlled_shutdown]
     return tracked(cluster, sessions, leaving, reconcile(cluster))
 
@@ -164,7 +165,8 @@ def _heartbeat_leaving(
     request: BrokerHeartbeatRequest,
     sessions: BrokerSessions,
 ) -> Decision[BrokerHeartbeatResponse]:
-    """The broker may stop once it leads nothing and every active broker has replayed the new leaders."""
+    """Decide whether a leaving broker may stop: once it leads no partition, and every active broker
+    has replayed the new leaders."""
     if leads_any(cluster, known.id):
         return Decision(
             _answer(fenced=False),
@@ -217,8 +219,8 @@ def _change_directories(
 def unfence(
     cluster: ControllerContext, known: BrokerRegistration, reason: str
 ) -> tuple[list[Record], Iterator[Decision[None]] | None]:
-    """Records and further work that unfence a broker and elect it for leaderless partitions that it may
-    lead."""
+    """The records and the work that unfence a broker, and elect it for leaderless partitions that
+    it may lead."""
     record = BrokerRegistrationChangeRecord(
         broker_id=known.id, broker_epoch=known.epoch, fenced=-1, reason=reason
     )

@@ -1,7 +1,8 @@
-"""Who was heard of when: the volatile side of the brokers, known to the active controller only.
+"""The sessions of brokers: when each sent its last heartbeat. Only the active controller has them.
 
 A session is valid for `session_timeout_ms` after the last heartbeat. A new controller gives every
-unfenced broker a session that starts now. Not in any log: losing it costs at most one time-out.
+unfenced broker a session that starts now. Sessions are in no log: their loss costs at most one
+time-out.
 
 Source: Kafka's ``BrokerHeartbeatManager``.
 """
@@ -15,7 +16,7 @@ UNKNOWN_OFFSET = -1
 
 
 class BrokerSession:
-    """The contact with one broker. Times are milliseconds of the monotonic clock."""
+    """The session of one broker. Times are milliseconds of the monotonic clock."""
 
     __slots__ = (
         "broker",
@@ -32,7 +33,7 @@ class BrokerSession:
         self.epoch = epoch
         self.last_contact_ms = now_ms
         self.metadata_offset = UNKNOWN_OFFSET
-        """The offset up to which its copy of the metadata log goes."""
+        """The offset up to which the broker has replayed the metadata log."""
         self.shutdown_offset = UNKNOWN_OFFSET
         """The offset that every other broker must have replayed before this one may shut down."""
         self.connection_id = 0
@@ -54,7 +55,7 @@ class BrokerSessions:
         self._by_connection: dict[int, int] = {}
 
     def start(self, broker: int, epoch: int, now_ms: float) -> BrokerSession:
-        """A fresh session, replacing any other of the broker."""
+        """Begin a session, in place of the broker's earlier one."""
         self.end(broker)
         session = self._sessions[broker] = BrokerSession(broker, epoch, now_ms)
         return session
@@ -68,7 +69,7 @@ class BrokerSessions:
         return self._sessions.get(broker)
 
     def touch(self, broker: int, epoch: int, now_ms: float, metadata_offset: int) -> BrokerSession:
-        """A heartbeat arrived."""
+        """Note a heartbeat."""
         session = self._sessions.get(broker)
         if session is None or session.epoch != epoch:
             session = self.start(broker, epoch, now_ms)
@@ -77,7 +78,7 @@ class BrokerSessions:
         return session
 
     def seen_on(self, broker: int, connection_id: int) -> None:
-        """The broker sends its heartbeats through this connection; when it ends, the broker may have
+        """Note the connection of the broker's heartbeats: when it ends, the broker may have
         died."""
         session = self._sessions.get(broker)
         if session is None:
@@ -100,19 +101,21 @@ class BrokerSessions:
         return session is not None and now_ms < session.last_contact_ms + self.timeout_ms
 
     def expired(self, now_ms: float) -> list[int]:
-        """The brokers whose session has run out, in ascending order."""
-        # In the form in which `deadline_ms` says it: rounding must not make the two disagree.
+        """The brokers whose session has expired, in ascending order."""
+        # The same computation as in `deadline_ms`: rounding must not make the two disagree.
         wait = self.timeout_ms
         return sorted(b for b, s in self._sessions.items() if s.last_contact_ms + wait <= now_ms)
 
     def deadline_ms(self) -> float | None:
-        """When the next session runs out; None without sessions, or where they last for ever."""
+        """The time at which the next session expires; None if there are no sessions, or they never
+        expire."""
         if not self._sessions or self.timeout_ms == inf:
             return None
         return min(s.last_contact_ms for s in self._sessions.values()) + self.timeout_ms
 
     def forgive(self, late_ms: float) -> None:
-        """This controller itself did nothing for `late_ms`: it could not read heartbeats meanwhile."""
+        """Prolong all sessions: this controller was stuck for `late_ms` and could not read
+        heartbeats."""
         for session in self._sessions.values():
             session.last_contact_ms += late_ms
 

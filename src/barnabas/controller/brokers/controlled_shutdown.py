@@ -1,8 +1,8 @@
-"""The ends that a broker announces: of its service, or of some of its log directories.
-
-A broker may hold tens of thousands of replicas. Few are decided at once, together with the record that
-fences the broker or forgets its directories; many in steps, before that record: should this controller
-cease to be active on the way, the broker says the same to the next one, which does the rest.
+"""Decides what a broker announces: that it leaves, or that some of its log directories failed. A
+broker may have tens of thousands of replicas. A few are decided at once, together with the record
+that fences the broker or removes its directories. Many are decided in steps before that record. If
+this controller ceases to be active meanwhile, the broker repeats its announcement to the next one,
+which does the rest.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ R = TypeVar("R")
 def fence_on_request(
     cluster: ControllerContext, known: BrokerRegistration, reason: str, response: R
 ) -> Decision[R]:
-    """The broker leaves every ISR and is fenced; then `response` is the answer."""
+    """Remove the broker from every ISR and fence it; `response` answers when that is done."""
     if cluster.image.replicas_on(known.id) <= cluster.bounds.inline_max:
         return Decision(response, fence_records(cluster, [known], reason), reason)
     cluster.departing[known.id] = reason
@@ -39,7 +39,7 @@ def fence_on_request(
     def steps() -> Iterator[Decision[None]]:
         now = _present(cluster, known)
         if now is not None and not now.fenced:
-            cluster.departing[known.id] = reason  # also where other work that went before ended it
+            cluster.departing[known.id] = reason  # earlier work may have ended it
         for keys in partitions_leaders_first(cluster, known.id):
             yield Decision(None, list(isr_updates(cluster, keys, reason)))
 
@@ -60,8 +60,8 @@ def lose_directories(
     change: BrokerRegistrationChangeRecord,
     decision: Decision[R],
 ) -> None:
-    """Replicas in the `lost` directories leave ISR and leadership, and then `change` says that the
-    directories are gone. The records follow those that are already decided."""
+    """Remove replicas in the `lost` directories from ISRs and leaderships; then `change` removes
+    the directories. The records follow those of `decision`."""
     reason = change.reason or ""
     steps = _lost_in_steps(cluster, known, lost, reason)
     if (

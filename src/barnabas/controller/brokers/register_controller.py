@@ -1,6 +1,5 @@
-"""Registers controllers: incarnation, endpoints, supported features (KIP-919)
-
-Forgets those that are gone.
+"""Registers controllers: incarnation, endpoints, supported features (KIP-919). Also unregisters
+controllers that are gone.
 """
 
 from __future__ import annotations
@@ -73,8 +72,9 @@ def register_controller(
 def unregister_controller(
     cluster: ControllerContext, controller_id: int
 ) -> Decision[UnregisterControllerResponse]:
-    """Forget a controller that is gone, so that the levels it supported do not bind the cluster. Raises
-    UNSUPPORTED_VERSION, CONTROLLER_ID_NOT_REGISTERED, and INVALID_REQUEST for the active controller."""
+    """Remove the registration of a controller that is gone, so that its supported levels no longer
+    bind the cluster. Raises UNSUPPORTED_VERSION, CONTROLLER_ID_NOT_REGISTERED, and INVALID_REQUEST
+    for the active controller."""
     image = cluster.image
     if controller_id == cluster.node_id:
         raise KafkaError(

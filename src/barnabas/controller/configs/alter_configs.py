@@ -1,4 +1,4 @@
-"""Dynamic configuration: what may be changed, for which resource, and by which records.
+"""Decides changes of dynamic configuration: the allowed keys, the resources, and the records.
 
 Resources are topics, brokers (one, or the cluster-wide default under the empty name), groups and
 client metrics subscriptions. All changes of a resource are validated together: the configuration that
@@ -194,8 +194,8 @@ def check_resource(kind: int, name: str) -> None:
 
 
 def check_existence(cluster: ControllerContext, kind: int, name: str) -> None:
-    """A topic must exist, a broker or controller must be registered (a fenced one is). Raises
-    UNKNOWN_TOPIC_OR_PARTITION, BROKER_ID_NOT_REGISTERED."""
+    """Check that a topic exists, and that a broker or controller is registered (fenced ones are).
+    Raises UNKNOWN_TOPIC_OR_PARTITION, BROKER_ID_NOT_REGISTERED."""
     image = cluster.image
     if kind == TOPIC and name not in image.topics_by_name:
         raise KafkaError(

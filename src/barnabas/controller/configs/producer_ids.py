@@ -1,4 +1,4 @@
-"""Blocks of producer ids for brokers (KIP-730).
+"""Allocates blocks of producer ids to brokers (KIP-730).
 
 Source: Kafka's ``ProducerIdControlManager``.
 """
@@ -21,7 +21,8 @@ _LAST = (1 << 63) - 1
 def allocate(
     cluster: ControllerContext, request: AllocateProducerIdsRequest
 ) -> Decision[AllocateProducerIdsResponse]:
-    """The next block. Raises STALE_BROKER_EPOCH; UNKNOWN_SERVER_ERROR where all ids are used."""
+    """Allocate the next block. Raises STALE_BROKER_EPOCH; UNKNOWN_SERVER_ERROR if all ids are
+    used."""
     check_epoch(cluster, request.broker_id, request.broker_epoch)
     first = cluster.image.next_producer_id
     if first > _LAST - BLOCK_SIZE:

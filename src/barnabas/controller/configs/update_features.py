@@ -1,8 +1,8 @@
-"""UpdateFeatures: moving a finalized level up or down, where every node can follow.
+"""UpdateFeatures: moves finalized levels up or down, if every node supports the new level.
 
-Source: KIP-584, KIP-778, KIP-1022; Kafka's FeatureControlManager. Going down in metadata.version is
-refused where records of the levels between would be lost. When ELR is enabled or disabled its partitions
-are settled too: none is left with an empty ISR that no replica can enter.
+Source: KIP-584, KIP-778, KIP-1022; Kafka's FeatureControlManager. A downgrade of metadata.version
+is refused if it would lose records of the levels in between. When ELR is enabled or disabled,
+partitions are changed, too, so that no partition has an empty ISR which no replica can enter.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def update_features(
     )
     if request.validate_only:
         return Decision(response)
-    # What ISRs and elections rest on is another thing with ELR than without it.
+    # ISRs and elections follow other rules with ELR than without it.
     switched = levels.ELR_VERSION in names and records
     work = reconcile(cluster, "who switches ELR") if switched else None
     return Decision(response, records, reason, work)
@@ -125,7 +125,7 @@ def _update(
 
 
 def check_kraft_version(cluster: ControllerContext, update: FeatureUpdateKey) -> None:
-    """Check the level of the quorum, which does not know all about the nodes. Raises
+    """Check a level of kraft.version. The quorum sets it, but does not know all nodes. Raises
     INVALID_UPDATE_VERSION."""
     name, level = update.feature, update.max_version_level
     problem = unsupported(cluster, name, level)
@@ -168,7 +168,7 @@ def unsupported(cluster: ControllerContext, name: str, level: int) -> str | None
     ):
         for node_id in sorted(nodes):
             if kind == "Controller" and node_id == cluster.node_id:
-                continue  # this process, or one before it
+                continue  # this process, or an earlier one
             offered = nodes[node_id].features.get(name)
             if offered is None:
                 if level == 0:
@@ -225,7 +225,8 @@ def _last_members(cluster: ControllerContext) -> list[Message]:
     records: list[Message] = []
     for topic in list(cluster.image.topics_by_id.values()):
         for index, rare in sorted(topic.rare.items()):
-            # Who led last may have been a new replica of a reassignment that was cancelled since.
+            # The last leader may have been a new replica of a reassignment that was cancelled
+            # later.
             replicas = topic.replicas[index]
             eligible = [b for b in rare.elr or rare.last_known_elr if b in replicas]
             if topic.isr[index] or not eligible:

@@ -60,13 +60,13 @@ FORWARDED = cast(
         alter_client_quotas,
     ),
 )
-"""Served to clients through any broker as well, in an Envelope (KIP-590)."""
+"""The APIs that clients also reach through any broker, in an Envelope (KIP-590)."""
 
 TOKENS = cast(
     "tuple[HandlerModule, ...]",
     (create_delegation_token, renew_delegation_token, expire_delegation_token),
 )
-"""Forwarded as well, by brokers that refuse some of their clients themselves."""
+"""Forwarded APIs that brokers refuse to some of their clients themselves."""
 
 MODULES = (
     FORWARDED
@@ -92,7 +92,7 @@ MODULES = (
 
 
 def add_to(table: ApiTable, role: QuorumController) -> ApiTable:
-    """Serve all of them on a controller listener, and the forwarded ones within envelopes."""
+    """Serve all APIs on a controller listener, and the forwarded ones within envelopes."""
     for module in MODULES:
         table.add(module, role)
     for module in FORWARDED + TOKENS:

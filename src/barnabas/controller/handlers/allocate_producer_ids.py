@@ -1,6 +1,7 @@
 """AllocateProducerIds.
 
-Behaviour: the next block of a thousand producer ids, given once that is committed (KIP-730).
+Behaviour: allocates the next block of a thousand producer ids, and answers when that is committed
+(KIP-730).
 
 Version notes: one version.
 """

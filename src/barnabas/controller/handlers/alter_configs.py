@@ -1,6 +1,6 @@
 """AlterConfigs.
 
-Behaviour: replaces a resource's dynamic configuration as a whole: what is not named is removed.
+Behaviour: replaces a resource's whole dynamic configuration: keys that are not named are removed.
 
 Version notes: none that matter here.
 """

@@ -1,8 +1,8 @@
 """AlterPartition.
 
-Behaviour: a leader's wish for another ISR or for the end of its recovery, judged per partition; see
-the decider for every rule. A change that completes a reassignment and moves the leadership is
-answered NEW_LEADER_ELECTED although it was made.
+Behaviour: a leader asks for another ISR or for the end of its recovery; each partition is decided
+alone (the decider has every rule). A change that completes a reassignment and moves the leadership
+is made, and answered NEW_LEADER_ELECTED.
 
 Version notes: 2 names topics by id, 3 the ISR's members with their broker epochs (KIP-903).
 """

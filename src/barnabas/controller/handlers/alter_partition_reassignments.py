@@ -1,7 +1,7 @@
 """AlterPartitionReassignments.
 
-Behaviour: begins or cancels moving replicas, each partition on its own (KIP-455). Where a cancelled one
-could be led uncleanly by several of its old replicas, they are asked first, and the one that is furthest
+Behaviour: begins or cancels reassignments, each partition on its own (KIP-455). If several old
+replicas of a cancelled one could lead uncleanly, they are asked first, and the one that is furthest
 ahead leads.
 
 Version notes: 1 may forbid a change of the replication factor (KIP-1047).

@@ -1,7 +1,7 @@
 """BrokerHeartbeat.
 
-Behaviour: keeps the session, unfences a broker that has caught up, leads it through a controlled
-shutdown, takes note of directories that failed or were cordoned.
+Behaviour: extends the broker's session, unfences a broker that has caught up, guides a controlled
+shutdown, and records directories that failed or were cordoned.
 
 Version notes: 1 names offline directories (KIP-858), 2 cordoned ones (KIP-1066).
 """

@@ -1,7 +1,7 @@
 """BrokerRegistration.
 
-Behaviour: a broker's process introduces itself and gets its epoch once that is committed. It begins
-fenced. A second process with the same id is refused while the first one is connected and heard of.
+Behaviour: a broker's process registers and gets its epoch when that is committed. It begins fenced.
+A second process with the same id is refused while the first one is connected and sends heartbeats.
 
 Version notes: 2 names log directories (KIP-858), 3 the epoch before a clean shutdown (KIP-966).
 """

@@ -1,8 +1,8 @@
 """CreateDelegationToken (KIP-48, KIP-373), on brokers' and controllers' listeners.
 
-Behaviour: writes a token of the requester, or of another owner where the requester may create tokens of
-it, and answers with its HMAC. Refused where the peer is not authenticated, or has authenticated by a token.
-The requester is the principal of the connection or of the Envelope.
+Behaviour: writes a token for the requester, or for another owner if the requester may create tokens
+for it, and answers with its HMAC. The request is refused if the client has not authenticated, or
+has done so by a token. The requester is the principal of the connection or of the Envelope.
 
 Version notes: 2 is flexible, 3 names an owner and answers with the requester.
 """
@@ -27,8 +27,8 @@ ANONYMOUS = "User:ANONYMOUS"
 def error_response(
     request: CreateDelegationTokenRequest, code: int, message: str
 ) -> CreateDelegationTokenResponse:
-    """The error response without a principal, as Kafka's; the version is not known here, and older ones name
-    no requester."""
+    """The error response, without a principal as in Kafka: the version is not known here, and older
+    versions name no requester."""
     return creation_response(CreateDelegationTokenRequest(), ANONYMOUS, ErrorCode(code), 0)
 
 

@@ -1,8 +1,8 @@
 """CreateTopics.
 
-Behaviour: names, configurations, policies and placement are judged per topic; the topics that pass
-are created together. `validate_only` answers as if and writes nothing. The answer comes once the
-topics are committed.
+Behaviour: names, configurations, policies and placement are checked per topic; the topics that pass
+are created together. `validate_only` gives the same answer and writes nothing. The answer comes
+once the topics are committed.
 
 Version notes: 5 returns configurations, partitions and replication factor (KIP-525); 7 the topic
 id (KIP-516). 6 may be refused by THROTTLING_QUOTA_EXCEEDED (KIP-599). `num_partitions` and

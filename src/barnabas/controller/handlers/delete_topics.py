@@ -1,8 +1,8 @@
 """DeleteTopics.
 
-Behaviour: by name or by id, each topic on its own; what is named more than once is not deleted. Refused
-as a whole where ``delete.topic.enable`` is false (said by INVALID_REQUEST before version 3). Partitions and
-configurations go with the topic's record.
+Behaviour: deletes topics by name or by id, each on its own; a topic that is named twice is not
+deleted. The whole request is refused if ``delete.topic.enable`` is false (with INVALID_REQUEST
+before version 3). Partitions and configurations go with the topic's record.
 
 Version notes: up to 5 names only (`topic_names`); 6 names or ids (KIP-516); 5 may be refused by
 THROTTLING_QUOTA_EXCEEDED (KIP-599).

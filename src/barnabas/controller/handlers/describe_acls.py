@@ -1,6 +1,6 @@
 """DescribeAcls, on brokers and controllers.
 
-Behaviour: the entries that a filter names, by resource. SECURITY_DISABLED without
+Behaviour: returns the entries that match a filter, by resource. SECURITY_DISABLED without
 ``authorizer.class.name``.
 
 Version notes: 2 is flexible, 3 adds the resource type USER.

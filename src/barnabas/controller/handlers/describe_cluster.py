@@ -1,11 +1,11 @@
 """DescribeCluster on a controller's listener.
 
-Behaviour: the controllers with the endpoints they advertise for this listener, and who is active
-(KIP-919). Asked for brokers, it refuses: those are the brokers' listeners to tell. Asked with our
-tagged field ``RefusalsAfter`` it adds what this controller refused since the refusal of that number
-(-1: all it remembers), which no record tells. Asked with ``IncludeMetrics`` it adds what it counts.
-
-Below metadata.version 15 controllers do not register endpoints: a request without our fields gets an error.
+Behaviour: returns the controllers with the endpoints that they advertise for this listener, and the
+active one (KIP-919). A request for brokers is refused: their own listeners answer it. With our
+tagged field ``RefusalsAfter`` the response has this controller's refusals after the one of that
+number (-1: all that it remembers), which no record has. With ``IncludeMetrics`` it has this
+controller's metrics. Below metadata.version 15 controllers do not register endpoints, and a request
+without our fields gets an error.
 
 Version notes: 1 adds the endpoint type, 2 fenced brokers.
 """
@@ -31,7 +31,7 @@ from barnabas.wire.request import Api, Parked, RequestContext
 CONTROLLERS = 2
 """Endpoint type of controllers; 1 is brokers."""
 NOT_ASKED = -2
-"""``RefusalsAfter`` of those who do not know the field."""
+"""``RefusalsAfter`` of clients that do not know the field."""
 
 
 API = Api(

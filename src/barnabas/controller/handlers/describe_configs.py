@@ -1,7 +1,7 @@
 """DescribeConfigs on a controller's listener.
 
-Behaviour: what holds for a resource and where it comes from. A broker resource is answered by the
-node that it names only.
+Behaviour: returns a resource's configuration with the source of each value. Only the node itself
+describes a broker resource.
 
 Version notes: 1 adds sources and synonyms (KIP-226), 3 types and documentation (KIP-569).
 """

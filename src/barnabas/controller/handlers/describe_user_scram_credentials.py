@@ -1,7 +1,7 @@
 """DescribeUserScramCredentials (KIP-554), on brokers' and controllers' listeners.
 
-Behaviour: which users have credentials of which mechanism, and with how many iterations; never a key or salt.
-No users asked means all.
+Behaviour: returns the users with credentials, their mechanisms and iterations, but never a key or
+salt. An empty list of users means all.
 
 Version notes: one version.
 """
@@ -36,7 +36,7 @@ API = Api(
 def handle(
     request: DescribeUserScramCredentialsRequest, ctx: RequestContext, role: Any
 ) -> DescribeUserScramCredentialsResponse:
-    """`role` is what has an image: a broker or a controller."""
+    """`role` is a broker or a controller: either has an image."""
     known: dict[str, list[CredentialInfo]] = {}
     for (mechanism, name), record in sorted(role.image.scram_credentials.items()):
         info = CredentialInfo(mechanism=mechanism, iterations=record.iterations)

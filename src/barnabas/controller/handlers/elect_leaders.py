@@ -1,8 +1,8 @@
 """ElectLeaders.
 
-Behaviour: holds a preferred or an unclean election for the partitions asked, or for all; each
-partition is answered with what was done or why not (KIP-460). Where several replicas could lead
-uncleanly they are asked first, and the one that is furthest ahead leads.
+Behaviour: holds a preferred or an unclean election for the named partitions, or for all. Each
+partition's answer says what was done, or why nothing was (KIP-460). If several replicas could lead
+uncleanly, they are asked first, and the one that is furthest ahead leads.
 
 Version notes: version 0 is always preferred.
 """

@@ -1,7 +1,8 @@
 """Envelope.
 
-Behaviour: a request that a broker forwards, answered as if its client had asked here, with the
-principal that the broker names (KIP-590). A controller that is not active says so in the envelope.
+Behaviour: serves a request that a broker forwards as if the client had sent it here, with the
+principal that the broker names (KIP-590). A controller that is not active answers NOT_CONTROLLER in
+the envelope.
 
 Version notes: one version.
 """

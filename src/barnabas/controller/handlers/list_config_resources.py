@@ -1,6 +1,6 @@
 """ListConfigResources on a controller's listener.
 
-Behaviour: resources that exist or have a dynamic configuration (KIP-1142).
+Behaviour: returns resources that exist or have a dynamic configuration (KIP-1142).
 
 Version notes: version 0 lists client metrics subscriptions only.
 """

@@ -1,6 +1,6 @@
 """ListPartitionReassignments.
 
-Behaviour: the reassignments under way, of all topics or of those asked (KIP-455).
+Behaviour: returns the reassignments under way, of the named topics or of all (KIP-455).
 
 Version notes: one version.
 """

@@ -1,7 +1,8 @@
 """RenewDelegationToken (KIP-48), on brokers' and controllers' listeners.
 
-Behaviour: gives the token of an HMAC a later end, not beyond the longest it may have; asked by its owner or
-a renewer. Refused where the peer is not authenticated, or has authenticated by a token.
+Behaviour: moves the expiry of the token with the given HMAC, within its maximum lifetime. Only its
+owner and its renewers may. The request is refused if the client has not authenticated, or has done
+so by a token.
 
 Version notes: 2 is flexible.
 """

@@ -1,7 +1,7 @@
 """UnregisterBroker.
 
-Behaviour: removes a broker's registration; it leaves every ISR, and who registers under its id next leaves
-every ELR. A live broker registers again.
+Behaviour: removes a broker's registration and takes the broker out of every ISR. The next broker
+that registers with its id leaves every ELR. A live broker registers again.
 
 Version notes: one version.
 """

@@ -1,7 +1,8 @@
 """UnregisterController.
 
-Behaviour: removes the registration of a controller that is gone; the levels of features that it supported
-bind the cluster no longer. The active controller does not remove its own. A live controller registers again.
+Behaviour: removes the registration of a controller that is gone, so that its supported feature
+levels no longer bind the cluster. The active controller does not remove its own. A live controller
+registers again.
 
 Version notes: one version.
 """

@@ -1,7 +1,7 @@
 """UpdateFeatures.
 
-Behaviour: moves finalized feature levels, all or nothing, where every registered node supports
-them. kraft.version is the quorum's to raise: last, where the others could be set.
+Behaviour: moves finalized feature levels, all or none, if every registered node supports them. The
+quorum raises kraft.version, as the last step.
 
 Version notes: version 0 knows `allow_downgrade` only; from 2 on the answer has no results per feature.
 """
@@ -64,7 +64,9 @@ def _decide(
         API,
         request,
         lambda cluster: with_requester(update_features(cluster, request, ctx.api_version), ctx),
-        lambda decision, offset: role.registrar.on_activation(),  # the level may know of it now
+        lambda decision, offset: (
+            role.registrar.on_activation()
+        ),  # the new level may have registrations
     )
 
 

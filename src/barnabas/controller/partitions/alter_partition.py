@@ -31,17 +31,17 @@ from barnabas.wire.messages.alter_partition_response import TopicData as TopicRe
 
 
 class Refusal(NamedTuple):
-    """Why one partition's change is refused."""
+    """The error and the reason of one partition's refused change."""
 
     code: ErrorCode
     reason: str
 
 
 OnRefusal = Callable[[str, str, str], None]
-"""Called with each refusal: the partition's name, the code's name and why. The response has room for a
-code only."""
+"""Gets each refusal: the partition's name, the code's name and the reason. The response has only a
+code."""
 HoldBack = Callable[[Topic, int, int], str | None]
-"""(topic, index, broker) → why the broker may not join the ISR yet, or None."""
+"""Gets topic, index and broker; returns why the broker may not join the ISR yet, or None."""
 
 OnFall = Callable[[Topic, int, int], None]
 """Called when a broker leaves the ISR of (topic, index) because it fell behind."""
@@ -111,7 +111,7 @@ def _refused(data: PartitionData, refusal: Refusal) -> PartitionResult:
 def _changed(
     broker: int, topic: Topic, data: PartitionData, record: PartitionChangeRecord | None
 ) -> PartitionResult:
-    """The partition as it will be once the record is committed."""
+    """The partition's state once the record is committed."""
     index = data.partition_index
     leader, leader_epoch = topic.leader[index], topic.leader_epoch[index]
     isr = topic.isr[index]
@@ -161,7 +161,8 @@ def _decide(
 
 
 def _states(data: PartitionData) -> list[BrokerState]:
-    """Version 2 names ids only; an epoch of -1 is not checked."""
+    """The members that the leader asks for. Version 2 has ids only; an epoch of -1 is not
+    checked."""
     if data.new_isr_with_epochs:
         return list(data.new_isr_with_epochs)
     return [BrokerState(broker_id=broker, broker_epoch=-1) for broker in data.new_isr]
@@ -187,7 +188,7 @@ def check_change(
     data: PartitionData,
     states: list[BrokerState],
 ) -> Refusal | None:
-    """Every fencing rule; None where the change may be made."""
+    """Check every fencing rule; None if the change may be made."""
     index = data.partition_index
     if not topic.has(index):
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition does not exist")

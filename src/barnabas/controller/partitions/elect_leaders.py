@@ -26,8 +26,8 @@ PREFERRED, UNCLEAN = 0, 1
 
 
 def undecided(cluster: ControllerContext, request: ElectLeadersRequest) -> list[int]:
-    """Keys of partitions that an unclean election could give to several replicas: how far each is
-    has to be asked first."""
+    """The keys of partitions that several replicas could lead uncleanly: their log ends have to be
+    asked first."""
     if request.election_type != UNCLEAN:
         return []
     keys = []
@@ -48,9 +48,9 @@ def elect_leaders(
     request: ElectLeadersRequest,
     answers: Mapping[int, Mapping[int, tuple[int, int]]] | None = None,
 ) -> Decision[ElectLeadersResponse]:
-    """One answer per partition asked; asked for all, every topic with those partitions of it where
-    something was to be done.
-    `answers` says by key how far (epoch, offset) the replicas of undecided partitions are.
+    """One answer per named partition; if all were asked for, an answer for each partition for which
+    something had to be done. `answers` has the log ends (epoch, offset) of replicas of undecided
+    partitions, by key.
 
     Raises INVALID_REQUEST for an unknown election type.
     """
@@ -61,7 +61,7 @@ def elect_leaders(
     results: list[tuple[str, list[PartitionResult]]] = []
 
     def elect_part(name: str, indexes: Sequence[int]) -> list[Message]:
-        """Some partitions of the topic that was come to last."""
+        """Elect for some partitions of the present topic."""
         records, partitions = _elect_some(cluster, request, name, indexes, answers or {})
         results[-1][1].extend(partitions)
         return records
@@ -115,7 +115,7 @@ def _elect_some(
     partitions = []
     for index in indexes:
         if request.topic_partitions is None and topic is not None:
-            # Asked for everything: pass quickly over what needs nothing.
+            # All were asked for: pass quickly over partitions that need nothing.
             leader = topic.leader[index]
             if leader >= 0 and (request.election_type or leader == topic.replicas[index][0]):
                 continue
@@ -150,7 +150,7 @@ def elect(
     kind: int,
     answers: Mapping[int, Mapping[int, tuple[int, int]]],
 ) -> PartitionChangeRecord:
-    """The record of one designated election. Raises KafkaError with why there is none."""
+    """The record of one designated election. Raises KafkaError with the reason if there is none."""
     if topic is None or not topic.has(index):
         raise KafkaError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}"

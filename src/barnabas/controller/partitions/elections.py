@@ -1,7 +1,8 @@
-"""Who leads a partition: one function per strategy, each returning a result with its reason.
+"""Elects a partition's leader: one function per strategy, each of which returns a result with its
+reason.
 
 A valid leader is in the ISR, or in the ELR while the ISR is empty, and acceptable (its broker is
-active, its log directory online). Nothing here reads more than the `Electorate`.
+active, its log directory online). The strategies read only the `Electorate`.
 
 Source: KIP-631, KIP-460, KIP-966; the strategies of Kafka's PartitionChangeBuilder, and those of
 the older controller by their own names.
@@ -37,8 +38,9 @@ class Electorate(NamedTuple):
 
 
 class Elected(NamedTuple):
-    """`unclean`: the leader was not known to be in sync, so that the ISR is the leader alone and it recovers;
-    it may lack acknowledged records, unless the election is `lossless`."""
+    """The result of an election. `unclean`: the leader was not known to be in sync, so the ISR is
+    the leader alone and it recovers; it may lack acknowledged records, unless the election is
+    `lossless`."""
 
     leader: int
     reason: str
@@ -52,24 +54,24 @@ class Elected(NamedTuple):
 
 
 def no_op(e: Electorate) -> Elected:
-    """Reports whether the present leader is valid and changes nothing."""
+    """Report whether the present leader is valid, and change nothing."""
     if e.leader == NO_LEADER:
         return Elected(NO_LEADER, "there is no leader")
     return Elected(e.leader, "the leader is valid" if e.valid(e.leader) else why_not(e, e.leader))
 
 
 def keep_or_offline(e: Electorate) -> Elected:
-    """The present leader where it is valid, else the election of a partition that is offline."""
+    """Keep the present leader if it is valid, else elect as for an offline partition."""
     if e.leader != NO_LEADER and e.valid(e.leader):
         return Elected(e.leader, "the leader stays")
     return offline(e)
 
 
 def offline(e: Electorate) -> Elected:
-    """The first valid replica in order of assignment. If there is none, because ISR and ELR are empty, the
-    last known leader follows. If that is not allowed either, the only acceptable replica leads uncleanly
-    where this is allowed. Where several are acceptable there is no leader yet: they are asked first which
-    one is furthest ahead."""
+    """Elect the first valid replica in the order of assignment. If there is none because ISR and
+    ELR are empty, elect the last known leader. If that is not allowed, the only acceptable replica
+    leads uncleanly, if this is allowed. If several replicas are acceptable, there is no leader yet:
+    they are asked first which one is furthest ahead."""
     for replica in e.replicas:
         if e.valid(replica):
             return Elected(replica, _clean_reason(e, replica))
@@ -89,7 +91,7 @@ def offline(e: Electorate) -> Elected:
 
 
 def preferred(e: Electorate) -> Elected:
-    """The first assigned replica where it is valid, else as `keep_or_offline`."""
+    """Elect the first assigned replica if it is valid, else as `keep_or_offline`."""
     first = e.replicas[0]
     if e.valid(first):
         return Elected(first, f"{first} is the preferred leader")
@@ -97,8 +99,8 @@ def preferred(e: Electorate) -> Elected:
 
 
 def reassigned(e: Electorate) -> Elected:
-    """At the end of a reassignment: the present leader where it remains and is valid, else the first
-    valid replica of the new assignment."""
+    """Elect at the end of a reassignment: the present leader if it remains and is valid, else the
+    first valid replica of the new assignment."""
     if e.leader in e.replicas and e.valid(e.leader):
         return Elected(e.leader, "the leader is among the new replicas")
     for replica in e.replicas:
@@ -108,7 +110,7 @@ def reassigned(e: Electorate) -> Elected:
 
 
 def controlled_shutdown(e: Electorate, leaving: int) -> Elected:
-    """The first valid replica other than the one that leaves; never unclean."""
+    """Elect the first valid replica other than the leaving one, never uncleanly."""
     for replica in e.replicas:
         if replica != leaving and e.valid(replica):
             return Elected(replica, f"{leaving} shuts down")
@@ -119,7 +121,7 @@ def designated(
     e: Electorate, *, unclean: bool, further: Callable[[int], tuple[int, int]] | None = None
 ) -> Elected:
     """Elect for ElectLeaders: the preferred leader, or any, uncleanly if need be (KIP-460).
-    `further` says how far a replica is; without it the first acceptable one leads."""
+    `further` gives a replica's log end; without it the first acceptable replica leads."""
     if not unclean:
         return preferred(e)
     result = keep_or_offline(e._replace(unclean=True))
@@ -140,8 +142,8 @@ def may_recover_balanced(e: Electorate) -> bool:
 
 
 def _balanced(e: Electorate) -> Elected:
-    """The election that asks every replica, also where the last known leader is back: it may be the one
-    that lost its log in a power failure."""
+    """The election that asks every replica, even if the last known leader is back: it may have lost
+    its log in a power failure."""
     live = [replica for replica in e.replicas if e.acceptable(replica)]
     if live and len(e.replicas) == 1:
         return _only_replica(e, live[0])

@@ -1,10 +1,9 @@
-"""The look of a new controller for work that its predecessor may have left half done.
-
-Decisions over many partitions are made in slices, so a controller can die between them. What is
-left shows in the image itself: a broker that is not active still leads or is in an ISR where it
-need not be; a partition has no leader although one is possible. Both are found broker by broker
-and decided by the ordinary rules; where all was done, this writes nothing. The same is looked through
-when ELR is switched on or off, on which those rules rest.
+"""A new controller's search for work that its predecessor may have left half done. Decisions on
+many partitions are made in slices, so a controller can die between two slices. The image shows what
+is missing: a broker that is not active still leads or is in an ISR where it need not be, or a
+partition has no leader although one is possible. The search finds both, broker by broker, and
+decides by the ordinary rules; if nothing is missing, it writes no record. The same search follows
+when ELR is enabled or disabled, because the rules depend on it.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from barnabas.metadata.image.topic import NO_LEADER
 
 
 def reconcile(cluster: ControllerContext, why: str = "a new controller") -> Iterator[Decision[Any]]:
-    """The decisions for what a predecessor left undone, in slices. `why` goes into their reasons and says
-    who searches."""
+    """The decisions that complete a predecessor's work, in slices. `why` is part of their reasons,
+    and says who searches."""
     image = cluster.image
-    # Also brokers that are not registered: in ZooKeeper mode a registration ends with its session, also
-    # while there is no controller.
+    # Brokers that are not registered, too: in ZooKeeper mode a registration ends with its session,
+    # even while there is no controller.
     for broker in sorted({*image.brokers, *image.broker_partitions.brokers()}):
         if cluster.is_active(broker):
             continue
@@ -40,7 +39,7 @@ def reconcile(cluster: ControllerContext, why: str = "a new controller") -> Iter
 
 
 def look_for_leaders(cluster: ControllerContext, reason: str) -> Iterator[Decision[Any]]:
-    """Elections for every partition without a leader: its topic's rules may have changed."""
+    """Hold elections for every partition without a leader: its topic's rules may have changed."""
     looked, bounds = 0, cluster.bounds
     for topic in list(cluster.image.topics_by_id.values()):
         looked += len(topic)

@@ -1,11 +1,12 @@
 """Fast path for the ordinary end of a broker: it leaves the ISR of partitions with no other change under way.
 
-A broker with thirty thousand partitions makes as many decisions at once, nearly all of the same
-plain kind: nothing else is going on with the partition, and if the leader is gone the first live
-ISR member in order of assignment follows; where fewer than min ISR remain, those that leave are the
-first of the ELR, and where no member remains, all of them. These need no
-:class:`~barnabas.controller.partitions.partition_change.PartitionChangeBuilder` and no record of their own; a
-property test holds the result equal to what that would give. Everything else is left to it.
+The end of a broker with thirty thousand partitions causes as many decisions at once, nearly all of
+the same plain kind. No other change of the partition is under way. If the leader is gone, the first
+live ISR member in the order of assignment follows. If fewer than min ISR remain, members that leave
+enter the ELR. Such a decision needs no
+:class:`~barnabas.controller.partitions.partition_change.PartitionChangeBuilder` and no record of
+its own. A property test shows that the result equals the builder's. All other decisions are the
+builder's.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from barnabas.metadata.image.topic import LEADER_UNCHANGED, NO_LEADER, Replicas,
 
 
 class IsrShrinkFastPath:
-    """Decides the shrinks of one pass, during which the cluster does not change. Without a `reason` each
-    record's reason names the departing brokers in the partition's ISR."""
+    """Decides the shrinks of one pass, during which the cluster does not change. Without a
+    `reason`, each record's reason names the departing brokers in the partition's ISR."""
 
     __slots__ = (
         "_clean",
@@ -44,7 +45,7 @@ class IsrShrinkFastPath:
         self._departing = cluster.departing
         self._given = reason.encode() if reason else b""
         self._online = cluster.online_directories()
-        """Partitions with brokers that named no directories take the general way."""
+        """The online directories; partitions on brokers that named none are left to the builder."""
         version = cluster.image.metadata_version
         self._possible = (
             version >= NO_EPOCH_BUMP_ON_SHRINK_SINCE
@@ -54,12 +55,12 @@ class IsrShrinkFastPath:
         self._topic: Topic | None = None
         self._min_isr = 0
         self._clean = False
-        """Whether no replica may lead the topic's partitions uncleanly."""
+        """Whether the topic forbids unclean leaders."""
         self.pending_shrinks = Shrinks()
-        """The shrinks that were decided so far."""
+        """The shrinks that are decided and not drained."""
 
     def drain(self) -> Shrinks:
-        """The shrinks that were decided since the last call."""
+        """Take the shrinks that were decided since the last call."""
         drained, self.pending_shrinks = self.pending_shrinks, Shrinks()
         return drained
 
@@ -108,8 +109,8 @@ class IsrShrinkFastPath:
         self._clean = not rules.unclean
 
     def _add_last(self, topic: Topic, index: int, leader: int, isr: Replicas) -> bool:
-        """The whole ISR leaves, and no replica may lead uncleanly: the ISR becomes the ELR, and the record
-        keeps the last leader."""
+        """Decide for an ISR that leaves as a whole, while no replica may lead uncleanly: the ISR
+        becomes the ELR, and the record keeps the last leader."""
         if not self._elr or not self._clean or leader not in isr:
             return False
         text = self._given or _encoded(tuple([self._departing[broker] for broker in isr]))

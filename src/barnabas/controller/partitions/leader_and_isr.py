@@ -1,7 +1,6 @@
-"""The change of partitions when brokers leave or arrive: ISR, ELR and leadership together.
-
-One pass over the partitions a broker has replicas of; each gets at most one record, with all that
-is known at once (every departing broker leaves its ISR in the same record).
+"""Changes partitions when brokers leave or arrive: ISR, ELR and leadership together. One pass goes
+over a broker's partitions. Each partition gets at most one record: every departing broker leaves
+its ISR in the same record.
 
 Source: Kafka's ReplicationControlManager.generateLeaderAndIsrUpdates; KIP-841, KIP-966.
 """
@@ -31,10 +30,10 @@ def isr_updates(
 ) -> Iterator[Record]:
     """The records for those of the partitions `keys` that change.
 
-    Without a `reason` it is that of the departing brokers in the partition's ISR.
-    Brokers in `cluster.departing` leave the ISR. `unclean_shutdown` leaves the ELR as well.
-    With `only_leaderless`, partitions that have a leader are left alone. No replica becomes able to lead
-    because others leave: where no departing broker is in the ISR, nothing changes.
+    Without a `reason` it is that of the departing brokers in the partition's ISR. Brokers in
+    `cluster.departing` leave the ISR. `unclean_shutdown` leaves the ELR as well. With
+    `only_leaderless`, partitions that have a leader are left alone. A partition without a departing
+    broker in its ISR does not change: no replica becomes able to lead because others leave.
     """
     if cluster.departing and unclean_shutdown is None and not only_leaderless:
         yield from _departures(cluster, keys, reason)
@@ -137,7 +136,7 @@ def leaderless(cluster: ControllerContext, broker: int) -> Iterator[list[int]]:
 
 
 def _sifted(cluster: ControllerContext, broker: int) -> Iterator[list[int]]:
-    """Empty steps, until the broker's keys can be read without a delay."""
+    """Steps without keys, until the broker's keys can be read without a delay."""
     for _ in cluster.image.broker_partitions.sift(broker):
         yield []
 

@@ -1,4 +1,5 @@
-"""The ends of replicas' logs, as brokers answer them, and the strategy that elects the furthest (KIP-966)."""
+"""The log ends of replicas in brokers' answers, and the strategy that elects the furthest
+(KIP-966)."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ BEHIND = Position(-2, -2)
 
 
 class LogEndQuery:
-    """One partition under recovery."""
+    """The questions about one partition under recovery, and their answers."""
 
     __slots__ = ("answers", "asked", "deadline_ms", "epochs", "key", "then", "untold", "waiting")
 
@@ -35,7 +36,7 @@ class LogEndQuery:
     ) -> None:
         self.key = key
         self.then = then
-        """The step that takes the answers; None if they are for an election."""
+        """Takes the answers; None if they are for an election."""
         self.asked = asked
         self.epochs = epochs
         """The epochs of the brokers that were asked. A new process of a broker may have lost what its
@@ -47,7 +48,7 @@ class LogEndQuery:
         self.deadline_ms = deadline_ms
 
     def join(self, then: Callable[[LogEndQuery], None]) -> None:
-        """`then` takes the answers as well, after the present step."""
+        """Let `then` take the answers as well, after the present one."""
         former = self.then
 
         def both(ended: LogEndQuery) -> None:

@@ -1,8 +1,7 @@
-"""From a wanted change of one partition to the record that makes it, or none.
-
-`PartitionChangeBuilder` starts from a partition's state; a decider sets what it wants different and
-calls `build`, which completes a reassignment that has become possible, keeps the ELR, holds the
-election and returns a PartitionChangeRecord with exactly the fields that differ.
+"""Turns a wanted change of one partition into the record that makes it, or none.
+`PartitionChangeBuilder` starts with the partition's state. A decider sets the fields that it wants
+to change and calls `build`. That completes a reassignment if possible, keeps the ELR, holds the
+election, and returns a PartitionChangeRecord with exactly the fields that differ.
 
 Invariants: the leader is none or in the ISR; the ISR is a subset of the replicas; the ISR is
 empty only with ELR on; ISR and ELR do not overlap; a reassignment never completes into fewer than
@@ -36,7 +35,7 @@ Strategy: TypeAlias = Callable[[Electorate], Elected]
 
 
 class PartitionChangeBuilder:
-    """One partition's change in the making. Attributes without a comment are what is aimed at."""
+    """Builds the change of one partition. Attributes without a docstring are the wanted state."""
 
     __slots__ = (
         "_strategy",
@@ -89,7 +88,7 @@ class PartitionChangeBuilder:
         """Whether the answer to the leader reports this change, so that no new leader epoch is needed for
         that."""
         self.elected: Elected | None = None
-        """The election's result, once built."""
+        """The election's result; None before `build`."""
 
     def without(self, brokers: Iterable[int]) -> PartitionChangeBuilder:
         """Remove `brokers` from the ISR."""
@@ -97,7 +96,7 @@ class PartitionChangeBuilder:
         return self
 
     def build(self) -> PartitionChangeRecord | None:
-        """The record, or None where nothing differs."""
+        """The record, or None if nothing differs."""
         topic, index, cluster = self.topic, self.index, self.cluster
         rare = topic.rare.get(index, ORDINARY)
         self._complete_reassignment()
@@ -161,7 +160,8 @@ class PartitionChangeBuilder:
             self.isr = (leader if leader in old_isr else old_isr[0],)
 
     def _aim_elr(self, old_isr: Replicas) -> None:
-        """With fewer than min ISR in sync, those that leave the ISR stay eligible (KIP-966)."""
+        """Set the ELR: if fewer than min ISR replicas are in sync, those that leave the ISR stay
+        eligible (KIP-966)."""
         isr = self.isr
         if len(isr) >= self.rules.effective_min_isr(len(self.replicas)):
             self.elr = ()
@@ -220,20 +220,22 @@ class PartitionChangeBuilder:
         elif elected.leader in self.elr:
             self.cluster.elr_elections += 1
             self.isr = (elected.leader,)
-            # Where one in sync is enough, it commits alone from now on: the others stay behind (seed 10165).
+            # If one replica in sync is enough, it commits alone from now on, and the others lack
+            # its records (seed 10165).
             enough = self.rules.effective_min_isr(len(self.replicas)) <= 1
             self.elr = () if enough else tuple([r for r in self.elr if r != elected.leader])
         self.reason = joined(self.reason, elected.reason)
 
     def _bump_leader_epoch(self, record: PartitionChangeRecord) -> None:
-        """A replica that is taken away must hear of a new leader epoch."""
+        """Raise the leader epoch if a replica is removed: its broker must learn that."""
         if record.leader == LEADER_UNCHANGED:
             before = self.topic.replicas[self.index]
             if self.replicas != before and any(r not in self.replicas for r in before):
                 record.leader = self.topic.leader[self.index]
 
     def _bump_for_shrink(self, record: PartitionChangeRecord) -> None:
-        """Brokers before 3.6 needed a new leader epoch whenever the ISR shrank (KAFKA-15021)."""
+        """Raise the leader epoch when the ISR shrinks, which brokers before 3.6 needed
+        (KAFKA-15021)."""
         if record.leader != LEADER_UNCHANGED or record.isr is None:
             return
         if self.cluster.image.metadata_version < NO_EPOCH_BUMP_ON_SHRINK_SINCE:
@@ -254,7 +256,8 @@ class PartitionChangeBuilder:
     def _record_last_known(
         self, record: PartitionChangeRecord, last_known: Replicas, elr_enabled: bool
     ) -> None:
-        """Remember who led when the ISR became empty; forget it once the partition has a leader."""
+        """Record the last leader when the ISR becomes empty, and remove it when the partition has a
+        leader."""
         leader = self.topic.leader[self.index]
         if not elr_enabled:
             if last_known:
@@ -263,8 +266,9 @@ class PartitionChangeBuilder:
             if leader != NO_LEADER and last_known != (leader,):
                 record.last_known_elr = (leader,)
             elif leader == NO_LEADER and not last_known:
-                # The partition had no leader although its ISR had members: their directories were offline.
-                # One member is remembered, or no recovery would ever ask a replica (seed 92).
+                # The partition had no leader although its ISR had members: their directories were
+                # offline. One member is recorded, or no recovery would ever ask a replica (seed
+                # 92).
                 record.last_known_elr = self.topic.isr[self.index][:1]
         elif last_known and (
             record.leader >= 0 or (leader != NO_LEADER and record.leader != NO_LEADER)
@@ -293,7 +297,7 @@ class PartitionChangeBuilder:
             record.adding_replicas = self.adding
 
     def _check_invariants(self, record: PartitionChangeRecord) -> None:
-        """Invariants 5, 8 and 12: what is decided is legal wherever it is read."""
+        """Check invariants 5, 8 and 12 in the record. Raises AssertionError."""
         replicas, isr = self.replicas, self.isr if record.isr is None else record.isr
         assert record.leader < 0 or record.leader in isr, f"leader {record.leader}, ISR {isr}"
         assert all(r in replicas for r in isr), f"ISR {isr} of {replicas}"
@@ -321,5 +325,5 @@ def _changes(record: PartitionChangeRecord) -> bool:
 
 @lru_cache(maxsize=4096)
 def joined(first: str, second: str) -> str:
-    """Two reasons as one text, which many records share."""
+    """Join two reasons into one text, which many records share."""
     return f"{first}: {second}" if first and second else first or second

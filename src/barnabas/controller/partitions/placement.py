@@ -47,17 +47,16 @@ class UsableBroker(NamedTuple):
 def place(
     brokers: Iterable[UsableBroker], partitions: int, factor: int, rng: Rng
 ) -> list[tuple[int, ...]]:
-    """The replicas of all partitions at once, as `placing` yields them."""
+    """The replicas of all partitions, in a list; see `placing`."""
     return list(placing(brokers, partitions, factor, rng))
 
 
 def placing(
     brokers: Iterable[UsableBroker], partitions: int, factor: int, rng: Rng
 ) -> Iterator[tuple[int, ...]]:
-    """Replicas of each new partition, the preferred leader first, one by one as they are asked for;
-    what is left to chance is drawn now.
-
-    Raises KafkaError INVALID_REPLICATION_FACTOR with both numbers where there are too few brokers.
+    """Yield the replicas of each new partition, the preferred leader first. Random numbers are
+    drawn at the call. Raises KafkaError INVALID_REPLICATION_FACTOR with both numbers if there are
+    too few brokers.
     """
     usable = sorted(brokers, key=lambda broker: broker.id)
     live = [broker for broker in usable if not broker.fenced]

@@ -1,9 +1,8 @@
-"""Moving replicas: begin, watch, cancel (KIP-455).
-
-A reassignment adds the new replicas to the assignment at once, waits until all of them are in the
-ISR, and then takes the old ones out; the last step happens in whatever change makes it possible
-(:mod:`~barnabas.controller.partitions.partition_change`), so it needs no state but the partition's own and
-survives a change of the controller at any step.
+"""Reassigns replicas: begin, list, cancel (KIP-455). A reassignment adds the new replicas to the
+assignment at once, waits until all of them are in the ISR, and then removes the old ones. The last
+step is part of the change that makes it possible
+(:mod:`~barnabas.controller.partitions.partition_change`), so the partition's state is enough, and
+the controller may change at any step.
 
 Source: KIP-455, KIP-1047 (replication factor); Kafka's PartitionReassignmentReplicas and -Revert.
 """
@@ -45,7 +44,7 @@ from barnabas.wire.messages.list_partition_reassignments_response import (
 
 
 class ReassignmentPlan(NamedTuple):
-    """The assignment on the way to a target: its replicas first, then those to be removed."""
+    """The assignment during a reassignment: the target's replicas first, then those to remove."""
 
     replicas: Replicas
     adding: Replicas
@@ -55,9 +54,10 @@ class ReassignmentPlan(NamedTuple):
 def plan(
     replicas: Replicas, adding: Replicas, arrived: Replicas, target: Replicas
 ) -> ReassignmentPlan:
-    """The assignment on the way from the present `replicas` to `target`; `adding` are those of `replicas`
-    that a reassignment adds. Replicas that have not `arrived` and are not wanted any more are removed at
-    once (KIP-455), since nothing would show later that they were not original replicas."""
+    """The assignment during a reassignment from the present `replicas` to `target`; `adding` are
+    those of `replicas` that an earlier reassignment adds. Replicas that have not `arrived` and are
+    no longer wanted are removed at once (KIP-455): later nothing would show that they were not
+    original replicas."""
     original = [broker for broker in replicas if broker not in adding]
     known = [broker for broker in replicas if broker in original or broker in arrived]
     leaving = tuple(sorted(broker for broker in known if broker not in target))
@@ -70,8 +70,8 @@ def alter_reassignments(
     request: AlterPartitionReassignmentsRequest,
     answers: Mapping[int, LogEndQuery] | None = None,
 ) -> Decision[AlterPartitionReassignmentsResponse]:
-    """One answer per partition; None as replicas cancels. `answers` says by key how far the replicas of
-    `undecided` partitions are."""
+    """One answer per partition; a request without replicas cancels. `answers` has the log ends of
+    replicas of `undecided` partitions, by key."""
     responses: list[ReassignableTopicResponse] = []
 
     def respond() -> AlterPartitionReassignmentsResponse:
@@ -129,7 +129,7 @@ def begin(
     target: ReassignablePartition,
     allow_factor_change: bool,
 ) -> PartitionChangeRecord | None:
-    """Begin moving to the target, or finish at once where nothing has to be copied.
+    """Begin to move to the target, or finish at once if nothing has to be copied.
 
     Raises INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR.
     """
@@ -138,7 +138,7 @@ def begin(
     check_assignment(cluster, wanted, None)
     rare = topic.rare.get(index, ORDINARY)
     replicas = topic.replicas[index]
-    factor = len(replicas) - len(rare.removing)  # of the target, where one is under way already
+    factor = len(replicas) - len(rare.removing)  # the target's, if a reassignment is under way
     if not allow_factor_change and len(wanted) != factor:
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -182,8 +182,8 @@ def origin(topic: Topic, index: int) -> ReassignmentOrigin:
 
 
 def undecided(cluster: ControllerContext, request: AlterPartitionReassignmentsRequest) -> list[int]:
-    """The keys of the partitions whose cancellation could make several replicas lead uncleanly. Their
-    replicas are asked first which one is furthest ahead."""
+    """The keys of partitions that several replicas could lead uncleanly after the cancellation.
+    Their replicas are asked first which one is furthest ahead."""
     keys = []
     for wanted in request.topics:
         topic = cluster.image.topics_by_name.get(wanted.name)
@@ -208,11 +208,10 @@ def _may_lead(cluster: ControllerContext, topic: Topic, index: int, broker: int)
 def cancel(
     cluster: ControllerContext, topic: Topic, index: int, asked: LogEndQuery | None = None
 ) -> PartitionChangeRecord | None:
-    """Return to the replicas from before the reassignment, without those that it added. Where none of them is
-    in sync and live, and unclean elections are allowed, the most advanced one by `asked` leads.
-
-    Raises NO_REASSIGNMENT_IN_PROGRESS, and INVALID_REPLICA_ASSIGNMENT where that would leave the
-    partition without a live leader.
+    """Return to the replicas before the reassignment, without those that it added. If none of them
+    is in sync and live, and unclean elections are allowed, the most advanced one by `asked` leads.
+    Raises NO_REASSIGNMENT_IN_PROGRESS, and INVALID_REPLICA_ASSIGNMENT if the partition would have
+    no live leader.
     """
     if not is_moving(topic, index):
         raise KafkaError(
@@ -232,11 +231,11 @@ def cancel(
             f" {list(topic.isr[index])}.",
         )
     if not back.isr and not cluster.elr_enabled:
-        change.isr = back.replicas[:1]  # without ELR an ISR is never empty, if only in name
+        change.isr = back.replicas[:1]  # without ELR an ISR must have a member
     record = change.build()
     elected = change.elected
     had_leader = topic.leader[index] != NO_LEADER
-    # Without ELR the replica that is in the ISR in name only would lead later, even if others are ahead.
+    # Without ELR the replica that was put into the ISR would lead later, even if others are ahead.
     in_name = change.isr != back.isr and elected is not None and elected.leader == NO_LEADER
     is_lost = in_name and any(_may_lead(cluster, topic, index, b) for b in back.replicas)
     if is_lost or (record is not None and record.leader == NO_LEADER and had_leader):
@@ -252,7 +251,8 @@ def cancel(
 def _reverted(
     back: ReassignmentOrigin, asked: LogEndQuery | None, electorate: Electorate
 ) -> Elected:
-    """The strategy of a cancellation: as when a leader is lost, by those that were in sync before."""
+    """The strategy of a cancellation: elect as after the loss of a leader, among the original
+    replicas."""
     elected = elections.keep_or_offline(electorate._replace(isr=back.isr))
     if not elected.recover:
         return elected
@@ -270,7 +270,7 @@ def _reverted(
 def list_reassignments(
     cluster: ControllerContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """The reassignments under way, of all topics or of those asked."""
+    """The reassignments under way, of the named topics or of all."""
     topics = []
     if request.topics is None:
         for topic in cluster.image.topics_by_name.values():

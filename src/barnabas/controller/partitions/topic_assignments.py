@@ -59,7 +59,7 @@ def _assignment(replicas: Sequence[int], active: Mapping[int, None]) -> Assignme
 
 
 def usable_brokers(cluster: ControllerContext) -> list[UsableBroker]:
-    """Brokers that may get new replicas: those that have a log directory which is not cordoned."""
+    """The brokers that may get new replicas: those with a log directory that is not cordoned."""
     return [
         UsableBroker(broker.id, broker.rack, not cluster.is_active(broker.id))
         for broker in (cluster.image.brokers[b] for b in sorted(cluster.image.brokers))
@@ -121,7 +121,7 @@ def check_assignment(
 def partition_record(
     cluster: ControllerContext, topic_id: Uuid, index: int, assignment: Assignment
 ) -> PartitionRecord:
-    """A new partition, led by the first live replica."""
+    """The record of a new partition; its first live replica leads."""
     replicas = assignment.replicas
     with_directories = cluster.image.metadata_version >= DIRECTORIES_SINCE
     return PartitionRecord(

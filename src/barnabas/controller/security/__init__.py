@@ -1,1 +1,1 @@
-"""Decisions about who may do what: the records of access control."""
+"""Decisions about access control: ACLs, quotas, SCRAM users, delegation tokens."""

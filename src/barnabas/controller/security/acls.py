@@ -1,7 +1,6 @@
-"""CreateAcls and DeleteAcls: which entries are written and removed.
-
-An entry that exists already is created by no record and answered as created. Each filter removes what it
-names; an entry that two filters name is removed once and told by both.
+"""CreateAcls and DeleteAcls: they decide the entries to write and to remove. An entry that exists
+is answered as created, without a record. Each filter removes the entries that match it; an entry
+that matches two filters is removed once, and is in both answers.
 
 Source: Kafka's AclControlManager and AclApis.
 """
@@ -48,7 +47,7 @@ RECORDS_MAX = 10_000
 def create_acls(
     cluster: ControllerContext, request: CreateAclsRequest, random_id: Callable[[], Uuid]
 ) -> Decision[CreateAclsResponse]:
-    """Raises INVALID_REQUEST where an entry has a code that no version knows."""
+    """Decide CreateAcls. Raises INVALID_REQUEST if an entry has a code that no version knows."""
     check_known(
         (c.resource_type, c.resource_pattern_type, c.operation, c.permission_type)
         for c in request.creations
@@ -77,7 +76,7 @@ def _entries(cluster: ControllerContext) -> dict[Uuid, Acl]:
 
 
 def check_known(codes: Iterable[tuple[int, int, int, int]]) -> None:
-    """Raises INVALID_REQUEST: as Kafka's requests, which cannot be read with such codes."""
+    """Raises INVALID_REQUEST for unknown codes, with which Kafka cannot read a request."""
     for resource_type, pattern_type, operation, permission in codes:
         if (
             resource_type not in range(1, 8)
@@ -89,7 +88,8 @@ def check_known(codes: Iterable[tuple[int, int, int, int]]) -> None:
 
 
 def checked_acl(wanted: AclCreation, metadata_version: int) -> Acl:
-    """The entry. Raises INVALID_REQUEST, and UNSUPPORTED_VERSION for a network at a level without them."""
+    """The entry of a request. Raises INVALID_REQUEST, and UNSUPPORTED_VERSION for a network if the
+    metadata version has none."""
     problem = ""
     if wanted.resource_type == AclResourceType.CLUSTER and wanted.resource_name != CLUSTER_NAME:
         problem = f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
@@ -141,7 +141,7 @@ def _check_network(host: str, metadata_version: int) -> None:
 def delete_acls(
     cluster: ControllerContext, request: DeleteAclsRequest
 ) -> Decision[DeleteAclsResponse]:
-    """Raises INVALID_REQUEST where a filter has a code that no version knows."""
+    """Decide DeleteAcls. Raises INVALID_REQUEST if a filter has a code that no version knows."""
     check_known(
         (f.resource_type_filter, f.pattern_type_filter, f.operation, f.permission_type)
         for f in request.filters

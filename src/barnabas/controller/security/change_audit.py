@@ -1,8 +1,7 @@
-"""The audit log of what changes who may do what: ACLs, SCRAM users, client quotas, delegation tokens.
-
-Each change is one event with the principal that asked for it, written when it is decided. Their rate is
-bounded; what is above it is counted (``authorization.changes_left_out``) and is in the metadata log all the
-same. No event has a secret.
+"""The audit log of changes of access control: ACLs, SCRAM users, client quotas, delegation tokens.
+Each change is one event with the requesting principal, written when it is decided. The rate of
+events is bounded; changes above it are counted (``authorization.changes_left_out``), and the
+metadata log still has them. No event has a secret.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Client quotas as decisions: what an AlterClientQuotas request writes (KIP-546, KIP-612).
-
-Each entity of a request succeeds or fails alone. A value that holds already, and the removal of one that does
-not, are answered without a record. An address has to be numeric: looking a name up would block.
+"""Decides AlterClientQuotas (KIP-546, KIP-612). Each entity of a request succeeds or fails alone.
+Setting a value that is set already, and removing one that is not set, write no record. An address
+has to be numeric: looking up a name would block.
 
 Source: Kafka's ``ClientQuotaControlManager``.
 """
@@ -47,7 +46,7 @@ RECORDS_MAX = 10_000
 def alter(
     cluster: ControllerContext, request: AlterClientQuotasRequest
 ) -> Decision[AlterClientQuotasResponse]:
-    """Raises INVALID_REQUEST where the request is for too many changes."""
+    """Decide the request. Raises INVALID_REQUEST if it has too many changes."""
     answers: dict[tuple[tuple[str, str | None], ...], AnswerEntry] = {}
     records: list[Record] = []
     for entry in request.entries:
@@ -72,7 +71,7 @@ def alter(
 
 
 def _answer_entity(parts: Sequence[EntityData]) -> list[AnswerEntity]:
-    """In Kafka's order: client-id before user."""
+    """The entity of an answer in Kafka's order: client-id before user."""
     parts = sorted(parts, key=lambda part: part.entity_type)
     return [AnswerEntity(entity_type=p.entity_type, entity_name=p.entity_name) for p in parts]
 

@@ -1,7 +1,6 @@
-"""Delegation tokens as decisions: create, renew, expire, and the removal of those that have expired.
-
-A renewed token is the same record with another date; one that is expired at once is removed. Requests find
-the token by its HMAC. Times are dates in milliseconds since 1970.
+"""Decides about delegation tokens: create, renew, expire, and remove expired ones. A renewal writes
+the token's record again with another date; a token that is expired at once is removed. Requests
+find the token by its HMAC. Times are dates in milliseconds since 1970.
 
 Source: KIP-48, KIP-373, KIP-900; Kafka's ``DelegationTokenControlManager``.
 """
@@ -49,7 +48,7 @@ class HasTokens(Protocol):
 
 
 class TokenSettings(NamedTuple):
-    """The settings of tokens in a cluster's configuration."""
+    """The cluster's settings for tokens."""
 
     secrets: TokenSecrets
     lifetime_ms_max: int
@@ -67,7 +66,7 @@ class TokenSettings(NamedTuple):
 
 
 class TokenRequester(NamedTuple):
-    """Who asks, and when."""
+    """The requester of a decision, and the time of the request."""
 
     principal: str
     wall_ms: int
@@ -143,7 +142,8 @@ def expire(
     asked: TokenRequester,
     request: ExpireDelegationTokenRequest,
 ) -> Decision[ExpireDelegationTokenResponse]:
-    """A negative period expires the token at once, also one that has expired and is there still."""
+    """Decide ExpireDelegationToken. A negative period removes the token at once, also one that has
+    expired but still exists."""
     found = _find(cluster, rules, request.hmac)
     period_ms = request.expiry_time_period_ms
     if isinstance(found, DelegationTokenRecord):
@@ -164,7 +164,7 @@ def expire(
 
 
 def remove_expired(cluster: HasTokens, wall_ms: int) -> Decision[None]:
-    """At most `REMOVED_PER_DECISION`."""
+    """Decide to remove at most `REMOVED_PER_DECISION` expired tokens."""
     gone = [
         token_id
         for token_id, token in tokens_of(cluster.image).items()
@@ -201,7 +201,7 @@ def _find(
 
 
 def _until(token: DelegationTokenRecord, wall_ms: int) -> DelegationTokenRecord:
-    """`token` with another end, which is at most the end of its longest life."""
+    """A copy of `token` with another expiry, within its maximum lifetime."""
     changed = copy(token)
     changed.expiration_timestamp = min(token.max_timestamp, wall_ms)
     return changed

@@ -1,7 +1,5 @@
-"""SCRAM credentials as decisions: what an AlterUserScramCredentials request writes (KIP-554).
-
-Each user of a request succeeds or fails alone. Passwords never come here: a client salts them. Source:
-Kafka's ``ScramControlManager``.
+"""Decides AlterUserScramCredentials (KIP-554). Each user of a request succeeds or fails alone.
+Clients salt passwords and never send them. Source: Kafka's ``ScramControlManager``.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ SCRAM_METADATA_VERSION = 11
 def alter(
     cluster: ControllerContext, request: AlterUserScramCredentialsRequest
 ) -> Decision[AlterUserScramCredentialsResponse]:
-    """Raises KafkaError UNSUPPORTED_VERSION where the metadata cannot hold credentials."""
+    """Decide the request. Raises UNSUPPORTED_VERSION if the metadata version has no credentials."""
     if cluster.image.features.get(levels.METADATA_VERSION, 0) < SCRAM_METADATA_VERSION:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_VERSION,
@@ -69,7 +67,7 @@ def alter(
 def _record(
     cluster: ControllerContext, item: ScramCredentialDeletion | ScramCredentialUpsertion
 ) -> Record:
-    """Raises KafkaError."""
+    """The record of one change. Raises ``KafkaError``."""
     if not item.name:
         raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
     mechanism = MECHANISM_OF.get(item.mechanism)

@@ -1,4 +1,4 @@
-"""Delegation tokens that have expired are removed, every ``delegation.token.expiry.check.interval.ms``.
+"""Removes expired delegation tokens, every ``delegation.token.expiry.check.interval.ms``.
 
 Source: Kafka's ``QuorumController.sweepExpiredDelegationTokens``.
 """

@@ -1,7 +1,7 @@
 """The common part of RenewDelegationToken and ExpireDelegationToken, on all listeners.
 
-Both name a token by its HMAC and answer with its new end. A peer that is not authenticated, or has
-authenticated by a token, is refused.
+Both name a token by its HMAC and answer with its new expiry. A client that has not authenticated,
+or has done so by a token, is refused.
 
 Source: Kafka's ``KafkaApis.allowTokenRequests``.
 """
@@ -43,7 +43,7 @@ class TokenDecisions(Protocol):
 
 
 def refusal(ctx: RequestContext, response: type[ResponseT]) -> ResponseT | None:
-    """The answer to a peer that may not ask for tokens; None where it may."""
+    """The answer to a client that may not manage tokens; None if it may."""
     if ctx.proof is Proof.OWN:
         return None
     code = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
@@ -59,7 +59,7 @@ def decide_for_requester(
         [ControllerContext, TokenSettings, TokenRequester, RequestT], Decision[ResponseT]
     ],
 ) -> ResponseT | Parked:
-    """The decision of `decider` for the principal of `ctx`, at this moment."""
+    """Decide by `decider` for the principal of `ctx`, at the present time."""
     asked = TokenRequester(ctx.principal, role.wall_ms(), ctx.api_version)
     answer: ResponseT | Parked = role.decide(
         api,

@@ -1,7 +1,6 @@
-"""Partitions are added to topics.
-
-Topics of coordinators keep the number that they have: which partition holds a group's offsets, or a
-transactional id's state, is the hash of the name modulo that number, and nothing moves the state.
+"""Adds partitions to topics. Internal topics of coordinators keep their number of partitions: a
+group's offsets, or a transactional id's state, are in the partition that is the hash of the name
+modulo that number, and nothing would move them.
 
 Source: KIP-195, KIP-599; Kafka's ReplicationControlManager.createPartitions.
 """
@@ -107,7 +106,7 @@ def _grow(
 
 
 def _kept(name: str, present: int) -> str:
-    """Why a coordinators' topic does not grow, and what can be done."""
+    """The message for a coordinators' topic that does not grow, with the way out."""
     return (
         f"{name} keeps its {present} partitions: the state of a name is in the partition that the hash of the"
         f" name gives, modulo {present}, and would be lost to it; to have another number, delete the topic,"

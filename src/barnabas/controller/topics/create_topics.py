@@ -1,4 +1,4 @@
-"""Topics are created: each is decided alone, and the records of one request are one batch.
+"""Creates topics: each is decided alone, and the records of one request are one batch.
 
 Source: KIP-4, KIP-599, KIP-516 (topic ids), KIP-525 (configurations in the answer);
 Kafka's ReplicationControlManager.
@@ -76,7 +76,7 @@ def create_topics(
         def decide() -> tuple[CreatableTopicResult, Iterator[Message]]:
             check_named_once(asked, wanted.name)
             if taken.get(plain) == wanted.name:
-                del taken[plain]  # decided once more
+                del taken[plain]  # it is decided again
             made = _create(cluster, wanted, rng, taken, may_describe_configs, quota)
             taken[plain] = wanted.name
             return made
@@ -189,7 +189,7 @@ def _check_configs(cluster: ControllerContext, wanted: CreatableTopic) -> dict[s
 def described_configs(
     cluster: ControllerContext, overrides: Mapping[str, str]
 ) -> list[CreatableTopicConfigs]:
-    """The configuration of a topic with `overrides`, by name, with where each value comes from."""
+    """The configuration of a topic with `overrides`, by name, with the source of each value."""
     at = Configuration(cluster.image, cluster.node_id, cluster.properties)
     return [
         CreatableTopicConfigs(

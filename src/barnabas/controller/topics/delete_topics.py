@@ -1,8 +1,7 @@
-"""DeleteTopics: which topics go, and what is answered for those that do not.
-
-What a request names more than once, twice by name or by id or once by each, is deleted by none of
-these entries and answered once, with INVALID_REQUEST: so a client that reads an error finds the topic
-still there. Duplicates are looked for in the whole request before anything is decided.
+"""DeleteTopics: decides which topics are deleted, and the errors of the others. A topic that a
+request names more than once (by name, by id or by both) is not deleted, and is answered once with
+INVALID_REQUEST. So a client that gets an error finds the topic still there. Duplicates are looked
+for in the whole request before any decision.
 
 Source: Kafka's ControllerApis.deleteTopics, ReplicationControlManager.deleteTopics.
 """
@@ -29,7 +28,7 @@ from barnabas.wire.messages.delete_topics_response import (
 def delete_topics(
     cluster: ControllerContext, request: DeleteTopicsRequest, quota: MutationQuota = UNCOUNTED
 ) -> Decision[DeleteTopicsResponse]:
-    """One answer for each topic named. Versions before 6 name topics only (`topic_names`)."""
+    """One answer for each named topic. Versions before 6 have only names (`topic_names`)."""
     asked = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
     results: list[DeletableTopicResult] = []
     steps = _steps(cluster, asked, results, quota)
@@ -58,8 +57,8 @@ def _steps(
 def _told_apart(
     cluster: ControllerContext, asked: Sequence[DeleteTopicState]
 ) -> Iterator[tuple[DeleteTopicState, DeletableTopicResult]]:
-    """Each topic of a request once, with its answer. The answer already has the error of a topic that was
-    named wrongly."""
+    """Each topic of a request once, with its answer. The answer of a topic that was named wrongly
+    already has its error."""
     names = Counter([s.name for s in asked if s.name is not None and s.topic_id == ZERO_UUID])
     ids = Counter([Uuid(s.topic_id) for s in asked if s.name is None])
     by_name = cluster.image.topics_by_name

@@ -1,7 +1,6 @@
-"""One operation on a consumer group on its way: the records it decides, and what they rest on.
-
-The group itself changes when the records are replayed; until then this object holds what the operation
-decided. The steps come in the order of the methods: describe the member, resolve regular expressions,
+"""One operation on a consumer group: the records that it decides, and the state that it decided so
+far. The group itself changes when the records are replayed; until then this object holds the new
+state. The steps come in the order of the methods: describe the member, resolve regular expressions,
 look at the topics' metadata, compute the target assignment, reconcile the member.
 
 Source: the parts that ``consumerGroupHeartbeat`` and ``classicGroupJoinToConsumerGroup`` of
@@ -40,16 +39,16 @@ from barnabas.operation import Instant
 from barnabas.wire.regular_expressions import NameExpression
 
 REGEX_REFRESH_MIN_MS = 10_000
-"""The least time between two looks at the metadata: topics that are created shortly after each other cost
-one rebalance."""
+"""The shortest time between two resolutions of regular expressions: topics that are created shortly
+after each other cause one rebalance."""
 
 
 ASSIGNED_AT_ONCE_MAX = 8_000
-"""The size of a target assignment that is computed in the turn that asks for it."""
+"""The largest target assignment that is computed in the turn in which it is needed."""
 
 
 class GroupChange:
-    """The decisions of one operation about one group."""
+    """The decisions of one operation on one group."""
 
     __slots__ = (
         "at",
@@ -66,7 +65,7 @@ class GroupChange:
     def __init__(
         self, table: GroupTable, group: ConsumerGroup, at: Instant, records: list[GroupRecord]
     ) -> None:
-        """`records` come before those that this operation decides."""
+        """`records` come before the records of this operation."""
         self.table = table
         self.group = group
         self.at = at
@@ -75,11 +74,11 @@ class GroupChange:
         self.epoch = group.epoch
         self.metadata_hash = group.metadata_hash
         self.regexes: dict[str, ResolvedRegex | None] = {}
-        """The expressions that this operation resolved or dropped."""
+        """The expressions that this operation has resolved or dropped."""
         self.replaced: dict[str, str] = {}
         """Static members that returned: new id → former id."""
 
-    # What the member says
+    # The member's description
 
     def describe(self, old: ConsumerMember, new: ConsumerMember, *, is_new: bool) -> bool:
         """Write the member's record if it changed. Returns whether its topics changed."""
@@ -88,8 +87,9 @@ class GroupChange:
         return old.topics != new.topics
 
     def resolve_regexes(self, old: ConsumerMember, new: ConsumerMember, caller: Caller) -> bool:
-        """Follow the member's regular expression, and what the group's expressions match by now of the topics
-        that `caller` may describe; whether the group's topics changed. Raises INVALID_REGULAR_EXPRESSION."""
+        """Resolve the member's regular expression, and the group's stale ones, against the topics
+        that `caller` may describe. Returns whether the group's topics changed. Raises
+        INVALID_REGULAR_EXPRESSION."""
         group = self.group
         changed = old.regex != new.regex
         if changed:
@@ -120,8 +120,8 @@ class GroupChange:
         self.records.append(regex_tombstone(self.group.group_id, regex))
 
     def _stale(self, subscribed: list[str]) -> list[str]:
-        """The expressions that are not resolved. After new topics, or a long time after the last look,
-        these are all expressions."""
+        """The expressions to resolve: those that are not resolved, and all expressions after new
+        topics or a long time."""
         known = [self.group.regexes.get(regex) for regex in subscribed]
         found = [resolved for resolved in known if resolved is not None]
         last_ms = max((resolved.resolved_ms for resolved in found), default=0)
@@ -133,7 +133,7 @@ class GroupChange:
                 return subscribed
         return [regex for regex, resolved in zip(subscribed, known) if resolved is None]
 
-    # What the topics are
+    # The topics
 
     def refresh(self, old: ConsumerMember | None, new: ConsumerMember | None, bump: bool) -> None:
         """Begin a new epoch if `bump` says so, or if the topics' metadata differ."""
@@ -172,12 +172,12 @@ class GroupChange:
             counts[name] = counts.get(name, 0) + by
         return [name for name, number in counts.items() if number > 0]
 
-    # Who shall have what
+    # The target assignment
 
     def retarget(self, new: ConsumerMember | None) -> tuple[int, Target]:
-        """Epoch of the target assignment and the member's part. A new one is computed where the group
-        has a new epoch, but not sooner than ``consumer.assignment.interval.ms`` after the last; a large
-        one is begun, and computed in steps (`large_assignment`)."""
+        """The epoch of the target assignment, and the member's part of it. If the group has a new
+        epoch, a new assignment is computed, but not sooner than ``consumer.assignment.interval.ms``
+        after the last one. A large one is computed in steps (`large_assignment`)."""
         group = self.group
         if self.epoch <= group.assignment_epoch or self._must_wait():
             return group.assignment_epoch, self.present_target(new)
@@ -200,7 +200,7 @@ class GroupChange:
         return first
 
     def assignment_steps(self, new: ConsumerMember | None) -> tuple[int, Steps]:
-        """How much work the next target assignment is, and the steps that compute it."""
+        """The size of the next target assignment, and the steps that compute it."""
         group = self.group
         members = {member.member_id: member for _, member in group.members.items()}
         previous = dict(group.targets.items())
@@ -225,7 +225,7 @@ class GroupChange:
         return wait_ms > 0
 
     def assignment_wait_ms(self) -> int:
-        """How long it takes until the next target assignment may be computed."""
+        """The time until the next target assignment may be computed."""
         group = self.group
         interval_ms = self.cluster.group_config(group.group_id, "consumer.assignment.interval.ms")
         since_ms = self.at.wall_ms - group.assigned_wall_ms
@@ -249,7 +249,7 @@ class GroupChange:
                 regexes[regex] = found
         return regexes
 
-    # What the member has next
+    # The member's next assignment
 
     def reconcile(
         self,
@@ -259,8 +259,8 @@ class GroupChange:
         *,
         changed: bool,
     ) -> ConsumerMember:
-        """The member after the next step of its reconciliation. Its record is written if that is another
-        state."""
+        """The member after the next step of its reconciliation. Its record is written if its state
+        changed."""
         target_epoch, partitions = target
         if not changed and member.is_reconciled_to(target_epoch):
             return member
@@ -295,14 +295,14 @@ class GroupChange:
 def schedule_assignment(
     table: GroupTable, group: ConsumerGroup, at: Instant, wait_ms: float
 ) -> None:
-    """Compute the target assignment at that time, unless it is computed before."""
+    """Set the deadline at which the target assignment is computed, unless that happens before."""
     key = (GroupTimer.ASSIGNMENT, group.group_id, "")
     if table.timers.pending(key) is None:
         table.timers.schedule(key, at.now_ms + wait_ms)
 
 
 def follow_rebalance(table: GroupTable, group_id: str, member: ConsumerMember, at: Instant) -> None:
-    """A member that has to give up partitions gets its rebalance time-out for that."""
+    """Give a member that has to give up partitions its rebalance time-out."""
     key = (GroupTimer.REBALANCE, group_id, member.member_id)
     if member.state is MemberState.UNREVOKED_PARTITIONS:
         table.timers.schedule(key, at.now_ms + member.rebalance_timeout_ms, member.epoch)
@@ -311,7 +311,8 @@ def follow_rebalance(table: GroupTable, group_id: str, member: ConsumerMember, a
 
 
 def begin_timers(table: GroupTable, group: ConsumerGroup, at: Instant) -> None:
-    """The group was loaded, or has become a consumer group: every member gets a whole session."""
+    """Begin a whole session for every member: the group was loaded, or has become a consumer
+    group."""
     group_id = group.group_id
     session_ms = table.cluster.group_config(group_id, "consumer.session.timeout.ms")
     for member_id, member in group.members.items():

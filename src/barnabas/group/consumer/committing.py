@@ -1,7 +1,7 @@
 """Who may commit and read offsets of a consumer group.
 
-A member commits at its epoch, or at an older one for partitions that it has had since: its request may
-have been on its way while it moved on (KIP-1251).
+A member commits at its epoch. It may commit at an older epoch for partitions that it has had since
+that epoch: its request may have been under way when its epoch rose (KIP-1251).
 
 Source: ``ConsumerGroup.validateOffsetCommit`` and ``validateOffsetFetch`` of Apache Kafka 4.3.
 """
@@ -28,7 +28,8 @@ def check_commit(
     transactional: bool = False,
 ) -> None:
     """Raises UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH (ILLEGAL_GENERATION for members of the classic
-    protocol), UNSUPPORTED_VERSION. `places` are what is committed: topic id and partition."""
+    protocol), UNSUPPORTED_VERSION. `places` are the partitions of the commit: topic id and
+    index."""
     if epoch < 0 and group.is_empty:
         return
     if transactional and epoch == -1 and not member_id:

@@ -1,8 +1,8 @@
 """A consumer group: members, epochs, target assignment and resolved expressions, all undoable.
 
 Everything here is a function of the replayed records, except the deadline at which the topics'
-metadata are looked at again, and a large assignment on its way. Reads are of the newest state; those that
-take `committed` are of what is committed.
+metadata are looked at again, and a large assignment that is being computed. Reads see the newest
+state; those with `committed` in their name see the committed state.
 
 Invariants: a partition has at most one owner (`owners`), but for `owned_twice`; `assignment_epoch` <=
 `epoch`; at most one member per instance id. The first two are asserted where an operation decides (`change`).
@@ -32,9 +32,9 @@ class ResolvedRegex(NamedTuple):
 
     topics: tuple[str, ...]
     version: int
-    """Offset of the metadata that were looked at."""
+    """The metadata offset at which it was resolved."""
     resolved_ms: int
-    """The time of that look (date)."""
+    """The time at which it was resolved (date)."""
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class Assigning:
     """A large target assignment that is being computed (`large_assignment`)."""
 
     basis: tuple[int, tuple[str, ...]]
-    """The group's epoch and members at its start."""
+    """The group's epoch and members when the computation began."""
     steps: Steps
     restarts: int
 
@@ -72,7 +72,7 @@ class ConsumerGroup:
     protocol_type = CONSUMER_PROTOCOL_TYPE
     uses_consumer_protocol = True
     state_wall_ms = -1
-    """Offsets expire by the time of their commit."""
+    """Always -1: offsets of consumer groups expire by the time of their commit."""
 
     def __init__(self, group_id: str, journal: Journal) -> None:
         self.group_id = group_id
@@ -84,18 +84,19 @@ class ConsumerGroup:
         self.regexes: TimelineMap[str, ResolvedRegex] = TimelineMap(journal)
         self.owners = OwnedPartitions(journal)
         self.owned_twice: frozenset[tuple[Uuid, int]] = frozenset()
-        """Partitions that had two owners when the group was loaded (`OwnedPartitions`). None is added."""
+        """Partitions that had two owners when the group was loaded (`OwnedPartitions`). No
+        partition is added later."""
         self._numbers: TimelineMap[str, int] = TimelineMap(journal)
         self._topic_counts: TimelineMap[str, int] = TimelineMap(journal)
         self._regex_counts: TimelineMap[str, int] = TimelineMap(journal)
         self.subscription_record = False
-        """Whether the log has a record of the topics' metadata, as brokers before 4.1 wrote it."""
+        """Whether the log has a record of the topics' metadata, which brokers before 4.1 wrote."""
         self.refresh_ms = 0.0
-        """The time of the next look at the topics' metadata. The first look is at once."""
+        """The time of the next look at the topics' metadata; 0 is at once."""
         self.refresh_epoch = 0
         self.is_dead = False
         self.assigning: Assigning | None = None
-        """A large target assignment that is being computed."""
+        """A large target assignment that is being computed, or None."""
 
     def __repr__(self) -> str:
         return (
@@ -114,7 +115,7 @@ class ConsumerGroup:
         }
 
     def validate(self) -> None:
-        """Invariant 11 for the consumer protocol. Raises AssertionError."""
+        """Check invariant 11 for the consumer protocol. Raises AssertionError."""
         assert self.assignment_epoch <= self.epoch, repr(self)
         owned: set[tuple[Uuid, int]] = set()
         twice: set[tuple[Uuid, int]] = set()
@@ -191,7 +192,7 @@ class ConsumerGroup:
         return frozenset(name for name, _ in self._topic_counts.items())
 
     def topic_counts(self) -> dict[str, int]:
-        """Members and expressions by topic."""
+        """The number of members and expressions that subscribe to each topic."""
         return dict(self._topic_counts.items())
 
     def subscribes_to(self, topic: str) -> bool:
@@ -208,7 +209,7 @@ class ConsumerGroup:
     # Members
 
     def member(self, member_id: str) -> ConsumerMember:
-        """Raises UNKNOWN_MEMBER_ID."""
+        """The member with that id. Raises UNKNOWN_MEMBER_ID."""
         member = self.members.get(member_id)
         if member is None:
             raise KafkaError(
@@ -275,12 +276,12 @@ class ConsumerGroup:
     # Metadata of topics
 
     def wants_refresh(self, now_ms: float) -> bool:
-        """Whether the topics' metadata have to be looked at. That is also so after the loss of an epoch
-        which rested on the last look."""
+        """Whether the topics' metadata have to be looked at; also true if the epoch of the last
+        look was undone."""
         return now_ms >= self.refresh_ms or self.epoch < self.refresh_epoch
 
     def request_refresh(self) -> None:
-        """A topic that it subscribes to changed."""
+        """A subscribed topic changed: look at the topics' metadata with the next heartbeat."""
         self.refresh_ms = 0.0
 
     def refreshed(self, until_ms: float, epoch: int) -> None:
@@ -328,7 +329,7 @@ def waits_for_release(group: ConsumerGroup, member: ConsumerMember) -> bool:
 
 
 def detached(group_id: str) -> ConsumerGroup:
-    """A group that is in no table: what an operation builds before its records are replayed."""
+    """A group that is in no table; an operation builds it before its records are replayed."""
     journal = Journal()
     journal.committed = 1 << 62
     return ConsumerGroup(group_id, journal)

@@ -1,10 +1,10 @@
-"""The next assignment of a member of a consumer group: first it gives up, then it receives.
+"""The next assignment of a member of a consumer group: first it gives up partitions, then it
+receives others. A step takes the member, the target assignment and the partitions that the member
+reports to own. It returns the member one step further, or the same member if it has to wait.
 
-A step takes the member, the target assignment and what the member says it owns, and returns the
-member one step further, or the same member where it has to wait.
-
-States: STABLE → UNREVOKED_PARTITIONS while it has to give up partitions, at its old epoch;
-→ UNRELEASED_PARTITIONS at the target's epoch while others have to; → STABLE with all it shall have.
+States: STABLE → UNREVOKED_PARTITIONS (at its old epoch) while it has to give up partitions; →
+UNRELEASED_PARTITIONS (at the target's epoch) while other members have to; → STABLE with its whole
+target.
 
 Source: ``CurrentAssignmentBuilder`` of Apache Kafka 4.3; KIP-848, "Member reconciliation".
 """
@@ -27,21 +27,22 @@ from barnabas.wire.errors import ErrorCode, KafkaError
 
 @dataclass(frozen=True, slots=True)
 class Reconciling:
-    """The facts on which a step rests."""
+    """The input of a step."""
 
     target_epoch: int
     target: Target
     owned_among: Callable[[Uuid, Iterable[int]], Collection[int]]
-    """Those of a topic's partitions that some member owns."""
+    """Returns those of a topic's partitions that some member owns."""
     subscribed: Collection[Uuid]
     """Topics that the member subscribes to."""
     owned: Owned | None
-    """The partitions that the member says it owns; None where it did not say."""
+    """The partitions that the member reports to own; None if it did not report them."""
     subscription_changed: bool = False
 
 
 def next_assignment(member: ConsumerMember, on: Reconciling) -> ConsumerMember:
-    """One step. Raises FENCED_MEMBER_EPOCH where the member's state is of a later release."""
+    """Make one step. Raises FENCED_MEMBER_EPOCH if a later release has written the member's
+    state."""
     if member.state is MemberState.STABLE and member.epoch == on.target_epoch:
         return _drop_unsubscribed(member, on) if on.subscription_changed else member
     if member.state is MemberState.UNREVOKED_PARTITIONS and _still_owns(on, member.revoking):
@@ -56,7 +57,7 @@ def next_assignment(member: ConsumerMember, on: Reconciling) -> ConsumerMember:
 
 
 def _still_owns(on: Reconciling, revoking: Assigned) -> bool:
-    """Whether the member has, or may have, partitions that it shall give up."""
+    """Whether the member owns, or may own, partitions that it has to give up."""
     if on.owned is None:
         return True
     return any(
@@ -67,7 +68,7 @@ def _still_owns(on: Reconciling, revoking: Assigned) -> bool:
 
 
 def _drop_unsubscribed(member: ConsumerMember, on: Reconciling) -> ConsumerMember:
-    """The member keeps its epoch and gives up topics that it subscribes to no longer."""
+    """The member gives up topics to which it no longer subscribes, and keeps its epoch."""
     dropped = {t: parts for t, parts in member.assigned.items() if t not in on.subscribed}
     if not dropped:
         return member
@@ -96,7 +97,7 @@ def _compute(member: ConsumerMember, on: Reconciling) -> ConsumerMember:
         if len(keep) < len(had):
             revoking[topic_id] = {p: epoch for p, epoch in had.items() if p not in wanted}
         lacking = wanted - keep.keys() if keep else wanted
-        # What the member itself gives up just now is free for it.
+        # Partitions that the member itself gives up in this step are free for it.
         taken = set(on.owned_among(topic_id, lacking)).difference(own_revoking)
         waits = waits or bool(taken)
         if len(taken) < len(lacking):

@@ -1,6 +1,6 @@
 """Deadlines of consumer groups: sessions, rebalances, rejoins, and the next target assignment.
 
-Nothing happens at a deadline whose member or group no longer exists, or whose change was not committed.
+A deadline does nothing if its member or group no longer exists, or if its change was not committed.
 
 Source: the timers of ``GroupMetadataManager`` of Apache Kafka 4.3; KIP-848, KIP-1263.
 """
@@ -25,9 +25,9 @@ too."""
 def on_consumer_deadline(
     table: GroupTable, kind: GroupTimer, group_id: str, member_id: str, payload: Any, at: Instant
 ) -> GroupOutcome:
-    """Handle a deadline that is due. ASSIGNMENT computes the next target assignment; JOIN and SYNC are left
-    from a classic group and do nothing; the others remove the member. `payload` of REBALANCE is the member
-    epoch that it was set for."""
+    """Handle a deadline that is due. ASSIGNMENT computes the next target assignment; JOIN and SYNC
+    are left over from a classic group and do nothing; the others remove the member. The `payload`
+    of REBALANCE is the member epoch for which the deadline was set."""
     group = table.consumer(group_id)
     if group is None:
         return GroupOutcome()

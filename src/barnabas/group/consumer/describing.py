@@ -27,7 +27,7 @@ CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 
 def describe_consumer_group(table: GroupTable, group_id: str) -> DescribedGroup:
-    """The answer for one group; its error is GROUP_ID_NOT_FOUND where `group_id` is no consumer group."""
+    """The description of one group; GROUP_ID_NOT_FOUND if `group_id` is no consumer group."""
     try:
         group = table.committed_group(group_id)
         if not isinstance(group, ConsumerGroup):
@@ -52,7 +52,7 @@ def describe_consumer_group(table: GroupTable, group_id: str) -> DescribedGroup:
 
 
 def _described(member: ConsumerMember, target: Target, cluster: ClusterTopics) -> DescribedMember:
-    # A member owns what it has yet to revoke, too.
+    # A member also owns the partitions that it has yet to revoke.
     owned: dict[Uuid, set[int]] = {}
     for assigned in (member.assigned, member.revoking):
         for topic_id, partitions in assigned.items():

@@ -43,8 +43,8 @@ from barnabas.wire.messages.consumer_group_heartbeat_response import (
 SOON_MS = 500
 """Longest heartbeat interval, in ms, of a member that waits for partitions which others must give up."""
 SETTLING_MS = 1_000
-"""Longest heartbeat interval, in ms, of a member whose assignment has just changed. Members often join and
-leave together, so that the next assignment may soon take some of its partitions."""
+"""Longest heartbeat interval, in ms, of a member whose assignment has just changed. Members often
+join and leave together, so the next assignment may soon take some of its partitions away."""
 LEAST_MS = 50
 """Shortest heartbeat interval, in ms, of a member that waits for the next target assignment."""
 
@@ -52,8 +52,8 @@ LEAST_MS = 50
 def heartbeat(
     table: GroupTable, request: ConsumerGroupHeartbeatRequest, caller: Caller, at: Instant
 ) -> GroupOutcome:
-    """Handle one heartbeat: a join, a leave (epoch below 0) or a regular one. Raises ``KafkaError`` where the
-    group, the member, its epoch or its subscription is wrong."""
+    """Handle one heartbeat: a join, a leave (epoch below 0) or a regular one. Raises ``KafkaError``
+    if the group, the member, its epoch or its subscription is wrong."""
     if request.member_epoch < JOIN_EPOCH:
         return leave(table, request, at)
     joins = request.member_epoch == JOIN_EPOCH
@@ -95,9 +95,9 @@ def heartbeat(
 def group_to_join(
     table: GroupTable, group_id: str, joins: bool, records: list[GroupRecord], at: Instant
 ) -> ConsumerGroup:
-    """The consumer group. Where a member joins and there is none, it is created: new, in place of an empty
-    classic group, or from a classic group with members (`records` gets the records of that). Raises
-    GROUP_ID_NOT_FOUND."""
+    """The consumer group. If a member joins and there is none, the group is created: as a new
+    group, in place of an empty classic group, or from a classic group with members (`records` gets
+    the records of the conversion). Raises GROUP_ID_NOT_FOUND."""
     group = table.groups.get(group_id)
     if isinstance(group, ConsumerGroup):
         return group
@@ -116,7 +116,7 @@ def group_to_join(
 
 
 def check_room(table: GroupTable, group: ConsumerGroup, member_id: str) -> None:
-    """Raises GROUP_MAX_SIZE_REACHED where the group is full and `member_id` is no member."""
+    """Raises GROUP_MAX_SIZE_REACHED if the group is full and `member_id` is no member."""
     limit = table.settings.consumer_size_max
     if len(group.members) >= limit and (not member_id or member_id not in group.members):
         raise KafkaError(
@@ -126,7 +126,8 @@ def check_room(table: GroupTable, group: ConsumerGroup, member_id: str) -> None:
 
 
 def owned_by(request: ConsumerGroupHeartbeatRequest) -> Owned | None:
-    """The partitions that the member reports; None where it reports none, as it does when nothing changed."""
+    """The partitions that the member reports to own; None if the request has no report because
+    nothing changed."""
     if request.topic_partitions is None:
         return None
     return owned_of((part.topic_id, part.partitions) for part in request.topic_partitions)
@@ -151,8 +152,8 @@ def replace_static(change: GroupChange, old: ConsumerMember, member_id: str) -> 
 def check_instance(
     member: ConsumerMember | None, member_id: str, instance_id: str
 ) -> ConsumerMember:
-    """`member`, which has the instance id. Raises UNKNOWN_MEMBER_ID where it is None, FENCED_INSTANCE_ID
-    where its id is not `member_id`."""
+    """Return `member`, the static member of the instance id. Raises UNKNOWN_MEMBER_ID if it is
+    None, FENCED_INSTANCE_ID if its id is not `member_id`."""
     if member is None:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
     if member.member_id != member_id:
@@ -205,7 +206,8 @@ def _check_epoch(member: ConsumerMember, epoch: int, owned: Owned | None) -> Non
             f" the group coordinator ({member.epoch}). The member must abandon all its partitions"
             " and rejoin.",
         )
-    # A member that did not receive the response with its last epoch may repeat the one before.
+    # A member that did not receive the response with its new epoch may send its previous epoch
+    # again.
     repeats = epoch == member.previous_epoch and is_within(owned, member.assigned)
     if epoch < member.epoch and not repeats:
         raise KafkaError(
@@ -219,7 +221,8 @@ def _check_epoch(member: ConsumerMember, epoch: int, owned: Owned | None) -> Non
 def _described(
     old: ConsumerMember, request: ConsumerGroupHeartbeatRequest, caller: Caller
 ) -> ConsumerMember:
-    """The member with the values of the request; those that the request leaves out do not change."""
+    """The member with the values of the request. Values that the request leaves out do not
+    change."""
     topics, regex = request.subscribed_topic_names, request.subscribed_topic_regex
     timeout_ms = request.rebalance_timeout_ms
     return replace(

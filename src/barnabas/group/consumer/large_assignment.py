@@ -1,12 +1,11 @@
 """The target assignment of a large group, computed a few milliseconds at a time.
 
-A group of many thousand partitions is assigned by a job, a step per turn of the loop; the broker serves
-other requests in between. Members learn of the assignment with the heartbeat after its last step; the
-coordinator asks for that heartbeat soon. The job rests on the group's epoch and members: where these
-change it starts again, and after `RESTARTS_MAX` restarts it is done in one turn, so that it ends whatever
-the members do.
+A group of many thousand partitions is assigned by a job, a step per turn of the loop; the broker
+serves other requests in between. Members learn of the assignment with the heartbeat after its last
+step; the coordinator asks for that heartbeat soon. The job starts again if the group's epoch or
+members change. After `RESTARTS_MAX` restarts it is done in one turn, so that it ends in any case.
 
-Source: the offloaded assignor of KIP-1263, which has a thread for it.
+Source: the offloaded assignor of KIP-1263, which uses a thread.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ BETWEEN_STEPS_MS = 1.0
 
 
 def assign(table: GroupTable, group: ConsumerGroup, at: Instant) -> GroupOutcome:
-    """Compute the target assignment that is due, or one step of it. Members learn of it with their next
+    """Compute the target assignment that is due, or one step of it. Members get it with their next
     heartbeat."""
     if group.is_empty or group.epoch <= group.assignment_epoch:
         group.assigning = None
@@ -41,7 +40,7 @@ def assign(table: GroupTable, group: ConsumerGroup, at: Instant) -> GroupOutcome
 
 
 def _step(change: GroupChange) -> Targets | None:
-    """The targets, where this was the last step."""
+    """Take one step, and return the targets if it was the last one."""
     group = change.group
     basis = group.epoch, tuple(member_id for member_id, _ in group.members.items())
     job = group.assigning

@@ -1,4 +1,4 @@
-"""Members that leave a consumer group, or are removed from it.
+"""Removes members from a consumer group: they leave, or are fenced.
 
 Source: ``GroupMetadataManager.consumerGroupLeave`` and ``consumerGroupFenceMembers`` of Apache Kafka
 4.3; KIP-848.
@@ -25,7 +25,8 @@ from barnabas.wire.messages.consumer_group_heartbeat_response import (
 from barnabas.wire.schema import Message
 
 LEAVE_RETRY_MS = 1_000
-"""A member whose removal the log refused is removed then, unless it is heard of."""
+"""The time after which a removal that the log refused is tried again, unless the member has sent a
+request."""
 _MEMBER_TIMERS = (
     GroupTimer.SESSION,
     GroupTimer.REBALANCE,
@@ -68,8 +69,8 @@ def fence(
     at: Instant,
     reply: Message | None = None,
 ) -> GroupOutcome:
-    """Remove members; where only members of the classic protocol are left, and may be so, the group
-    becomes a classic one."""
+    """Remove members. If only members of the classic protocol are left, the group becomes a classic
+    one where its policy allows that."""
     if not members:
         return GroupOutcome(reply=reply)
     leaving = {member.member_id: None for member in members}
@@ -103,7 +104,7 @@ def fence(
 
 
 def _try_again(table: GroupTable, group_id: str, member_id: str, at: Instant) -> None:
-    """The removal was lost, and the deadline that asked for it is used up."""
+    """Set a new deadline: the removal was lost, and the deadline that caused it is used up."""
     key = (GroupTimer.SESSION, group_id, member_id)
     if table.timers.pending(key) is None:
         table.timers.schedule(key, at.now_ms + LEAVE_RETRY_MS)
@@ -123,7 +124,7 @@ def _topics_without(change: GroupChange, members: Sequence[ConsumerMember]) -> l
 
 
 def forget_timers(table: GroupTable, group_id: str, member_id: str) -> None:
-    """The member is gone, unless it has joined again."""
+    """Cancel the deadlines of a member that is gone, unless it has joined again."""
     group = table.consumer(group_id)
     if group is not None and member_id in group.members:
         return

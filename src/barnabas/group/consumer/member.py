@@ -19,7 +19,8 @@ JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
 """A heartbeat with this epoch leaves the group."""
 LEAVE_STATIC_EPOCH = -2
-"""A static member leaves and will return within its session time-out."""
+"""A heartbeat with this epoch says that a static member leaves and will return within its session
+time-out."""
 
 Assigned = Mapping[Uuid, Mapping[int, int]]
 """The member epoch at which each partition was assigned, by topic id and partition."""
@@ -30,7 +31,8 @@ Owned = Mapping[Uuid, frozenset[int]]
 
 
 class MemberState(IntEnum):
-    """Progress of a member towards its target assignment; numbers as in Kafka's records."""
+    """A member's progress towards its target assignment; the numbers are those of Kafka's
+    records."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -51,7 +53,7 @@ class ClassicMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerMember:
-    """Immutable: `replace` makes a changed member."""
+    """A member, immutable: `replace` makes a changed one."""
 
     member_id: str
     instance_id: str | None = None
@@ -64,7 +66,7 @@ class ConsumerMember:
     rebalance_timeout_ms: int = -1
     assignor: str | None = None
     classic: ClassicMetadata | None = None
-    """None for a member of the consumer protocol."""
+    """The member's JoinGroup metadata; None for a member of the consumer protocol."""
     epoch: int = 0
     previous_epoch: int = -1
     state: MemberState = MemberState.STABLE
@@ -98,7 +100,8 @@ class ConsumerMember:
         )
 
     def assignment_epoch(self, topic_id: Uuid, partition: int) -> int | None:
-        """The member epoch at which the partition was assigned; None where the member does not own it."""
+        """The member epoch at which the partition was assigned; None if the member does not own
+        it."""
         for owned in (self.assigned, self.revoking):
             epoch = owned.get(topic_id, {}).get(partition)
             if epoch is not None:

@@ -1,12 +1,13 @@
-"""Which partitions of a consumer group have an owner: a bit each, in words of 4,096, undoable.
+"""The partitions of a consumer group that have an owner: one undoable bit each, in words of 4,096.
 
-A member's 100,000 partitions are 25 words, so that taking or giving up many costs little more than a few.
+100,000 partitions of a member are 25 words, so a change of many partitions costs little more than a
+change of a few.
 
-Invariant: a partition is owned while some member's record has it, as assigned or as to be given up. In the
-decided state that is one member at most. While a compacted log is replayed a partition's next owner may
-come before the record by which the last one gave it up: such a partition is counted until both agree.
-Where compaction took the tombstone of a member before this replica fetched it, they never do: the member is
-there again until its session ends, as in Kafka.
+Invariant: a partition is owned while some member's record has it, as assigned or as revoking. In
+the decided state at most one member's record has it. In a compacted log the record of a partition's
+next owner may come before the record in which the last owner gives it up: until both are replayed
+the partition has two owners. If compaction has removed a member's tombstone before this replica
+fetched it, both remain until the member's session ends, as in Kafka.
 
 Source: ``ConsumerGroup.currentPartitionEpoch`` of Apache Kafka 4.3, where it is a map of epochs.
 """
@@ -23,7 +24,7 @@ from barnabas.types import Uuid
 WORD_BITS = 4096
 _LINEAR_MAX = 8
 Word = tuple[Uuid, int]
-"""Topic, and which word of its partitions."""
+"""A topic, and the index of a word of its partitions."""
 
 
 class OwnedPartitions:
@@ -34,7 +35,7 @@ class OwnedPartitions:
     def __init__(self, journal: Journal) -> None:
         self._words: TimelineMap[Word, int] = TimelineMap(journal)
         self._contested: TimelineMap[tuple[Uuid, int], int] = TimelineMap(journal)
-        """Owners beside the first, of partitions that have several."""
+        """The number of owners beside the first, of partitions that have several."""
 
     def __repr__(self) -> str:
         return f"OwnedPartitions({len(self)}, {len(self._contested)} contested)"
@@ -62,7 +63,7 @@ class OwnedPartitions:
         return frozenset(place for place, _ in self._contested.items())
 
     def among(self, topic_id: Uuid, partitions: Iterable[int]) -> frozenset[int]:
-        """Those of `partitions` that have an owner."""
+        """The partitions among `partitions` that have an owner."""
         found: list[int] = []
         for word, bits in _words_of(partitions).items():
             owned = bits & (self._words.get((topic_id, word)) or 0)
@@ -71,7 +72,7 @@ class OwnedPartitions:
         return frozenset(found)
 
     def change(self, before: Sequence[Assigned], after: Sequence[Assigned]) -> None:
-        """A member that owned what is in `before` owns what is in `after`."""
+        """Note that a member owns `after` in place of `before`."""
         old, new = _by_word(before), _by_word(after)
         for key in {**old, **new}:
             had, has = old.get(key, 0), new.get(key, 0)
@@ -92,7 +93,8 @@ class OwnedPartitions:
             self._words.remove(key)
 
     def _concede(self, key: Word, gone: int) -> int:
-        """One owner less of those partitions in `gone` that have others; their bits."""
+        """Take one owner from those partitions in `gone` that have several, and return their
+        bits."""
         topic_id, word = key
         kept = 0
         for partition in _partitions(word, gone):
@@ -117,7 +119,7 @@ def _by_word(owned: Sequence[Assigned]) -> dict[Word, int]:
 
 
 def _words_of(partitions: Iterable[int]) -> dict[int, int]:
-    """Bits by word."""
+    """The bits of the partitions, by word."""
     ordered, words = sorted(partitions), {}
     start, end = 0, len(ordered)
     while start < end:
@@ -129,7 +131,7 @@ def _words_of(partitions: Iterable[int]) -> dict[int, int]:
 
 
 def _bits(ordered: list[int]) -> int:
-    """The bits of partitions in one word, each of them once."""
+    """The bits of partitions in one word; no partition occurs twice."""
     first, count = ordered[0], len(ordered)
     if ordered[-1] - first == count - 1:  # a range
         return (1 << count) - 1 << first % WORD_BITS

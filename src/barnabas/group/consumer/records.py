@@ -1,4 +1,4 @@
-"""The records of a consumer group: what each change writes.
+"""The records of a consumer group, one function for each kind of change.
 
 Lists are sorted, so that equal states give equal bytes.
 
@@ -49,7 +49,7 @@ from barnabas.group.records.consumer_group_target_assignment_metadata_value impo
 
 
 def member_record(group_id: str, member: ConsumerMember) -> GroupRecord:
-    """A member came, or what it says of itself changed."""
+    """The record of a member that joined, or whose description changed."""
     value = metadata.ConsumerGroupMemberMetadataValue(
         instance_id=member.instance_id,
         rack_id=member.rack_id,
@@ -60,7 +60,7 @@ def member_record(group_id: str, member: ConsumerMember) -> GroupRecord:
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         server_assignor=member.assignor,
     )
-    # Null has to be said: the field's default is an empty structure.
+    # Null has to be set: the field's default is an empty structure.
     value.classic_member_metadata = None
     if member.classic is not None:
         value.classic_member_metadata = metadata.ClassicMemberMetadata(
@@ -75,7 +75,7 @@ def member_record(group_id: str, member: ConsumerMember) -> GroupRecord:
 
 
 def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> GroupRecord:
-    """The group has a new epoch."""
+    """The record of the group's new epoch."""
     return GroupRecord(
         ConsumerGroupMetadataKey(group_id=group_id),
         ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash),
@@ -95,7 +95,7 @@ def target_record(group_id: str, member_id: str, target: Target) -> GroupRecord:
 
 
 def assignment_epoch_record(group_id: str, epoch: int, wall_ms: int) -> GroupRecord:
-    """The target assignment is that of `epoch`."""
+    """The record that the target assignment is the one of `epoch`."""
     return GroupRecord(
         ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id),
         ConsumerGroupTargetAssignmentMetadataValue(
@@ -105,7 +105,7 @@ def assignment_epoch_record(group_id: str, epoch: int, wall_ms: int) -> GroupRec
 
 
 def current_record(group_id: str, member: ConsumerMember) -> GroupRecord:
-    """How far a member is."""
+    """The record of a member's current assignment."""
     return GroupRecord(
         ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id),
         current.ConsumerGroupCurrentMemberAssignmentValue(
@@ -119,7 +119,7 @@ def current_record(group_id: str, member: ConsumerMember) -> GroupRecord:
 
 
 def regex_record(group_id: str, regex: str, resolved: ResolvedRegex) -> GroupRecord:
-    """A regular expression matches these topics."""
+    """The record of the topics that a regular expression matches."""
     return GroupRecord(
         ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex),
         ConsumerGroupRegularExpressionValue(
@@ -131,18 +131,18 @@ def regex_record(group_id: str, regex: str, resolved: ResolvedRegex) -> GroupRec
 
 
 def regex_tombstone(group_id: str, regex: str) -> GroupRecord:
-    """No member subscribes by this expression any more."""
+    """The tombstone of an expression by which no member subscribes any more."""
     key = ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex)
     return GroupRecord(key, None)
 
 
 def subscription_tombstone(group_id: str) -> GroupRecord:
-    """The topics' metadata are kept as a hash since 4.1 (KIP-1101)."""
+    """The tombstone of the topics' metadata, which are a hash since 4.1 (KIP-1101)."""
     return GroupRecord(ConsumerGroupPartitionMetadataKey(group_id=group_id), None)
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[GroupRecord]:
-    """A member is gone. In this order."""
+    """The tombstones of a member that is gone, in the order that Kafka writes."""
     return [
         GroupRecord(
             ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None
@@ -157,7 +157,7 @@ def member_tombstones(group_id: str, member_id: str) -> list[GroupRecord]:
 def group_tombstones(
     group: ConsumerGroup, renamed: Mapping[str, str] | None = None
 ) -> list[GroupRecord]:
-    """The group is gone. `renamed` says under which id a member's records stand by now."""
+    """The tombstones of a group. `renamed` has the new ids of members whose ids changed."""
     group_id, names = group.group_id, renamed or {}
     members = [
         member_tombstones(group_id, names.get(name, name)) for name, _ in group.members.items()

@@ -1,8 +1,8 @@
 """The replay of each record of a consumer group.
 
-A record that names a member whose metadata are not here is one of a member that is gone: a compacted
-log may keep either record longer. Such a member is made where it has state, as Kafka does, and its own
-tombstone takes it away.
+A record may name a member without metadata: the member is gone, and compaction keeps its records
+for different times. As in Kafka, such a member is created if it has state, and its own tombstone
+removes it.
 
 Source: ``GroupMetadataManager.replay`` of Apache Kafka 4.3.
 """
@@ -75,17 +75,17 @@ CONSUMER_RECORDS: tuple[tuple[type[Message], type[Message]], ...] = (
 
 
 def is_consumer_key(key: Message) -> bool:
-    """Whether the record is one of a consumer group."""
+    """Whether the key is that of a consumer group's record."""
     return isinstance(key, tuple(pair[0] for pair in CONSUMER_RECORDS))
 
 
 def ends_group(key: Message, value: Message | None) -> bool:
-    """Whether the record takes the whole group away."""
+    """Whether the record removes the whole group."""
     return value is None and isinstance(key, ConsumerGroupMetadataKey)
 
 
 def apply(group: ConsumerGroup, key: Any, value: Any) -> None:
-    """Take one record over, other than the tombstone of the group itself."""
+    """Apply one record, other than the tombstone of the group itself."""
     if isinstance(key, ConsumerGroupMetadataKey):
         group.set_epoch(value.epoch, value.metadata_hash)
     elif isinstance(key, ConsumerGroupPartitionMetadataKey):
@@ -120,9 +120,7 @@ def _described(
 ) -> ConsumerMember:
     classic = None
     given: Any = value.classic_member_metadata
-    if (
-        given is not None and given.supported_protocols
-    ):  # empty is what a record without it reads as
+    if given is not None and given.supported_protocols:  # a record without it has an empty one
         classic = ClassicMetadata(
             given.session_timeout_ms,
             tuple((item.name, bytes(item.metadata)) for item in given.supported_protocols),
@@ -167,7 +165,8 @@ def _apply_current(
 
 
 def _assigned(parts: Sequence[current.TopicPartitions], member_epoch: int) -> Assigned:
-    """Brokers before 4.3 wrote no assignment epochs: the member's epoch is used in their place."""
+    """The assigned partitions of a record. Brokers before 4.3 wrote no assignment epochs: the
+    member's epoch takes their place."""
     assigned: dict[bytes, dict[int, int]] = {}
     for part in parts:
         epochs = part.assignment_epochs

@@ -1,4 +1,4 @@
-"""The faults that make a ConsumerGroupHeartbeat invalid, whatever the group is.
+"""Checks a ConsumerGroupHeartbeat for faults that do not depend on the group.
 
 Source: ``GroupCoordinatorService.throwIfConsumerGroupHeartbeatRequestIsInvalid`` of Apache Kafka 4.3.
 """
@@ -12,7 +12,7 @@ from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 
 MEMBER_ID_VERSION = 1
-"""From this version on clients make their member ids themselves (KIP-1082)."""
+"""From this version on clients generate their member ids (KIP-1082)."""
 
 
 def check_request(

@@ -1,4 +1,4 @@
-"""The target assignment of a group's epoch: what every member shall have.
+"""The target assignment of a group's epoch: the partitions that every member shall have.
 
 Source: ``TargetAssignmentBuilder`` of Apache Kafka 4.3.
 """
@@ -22,7 +22,7 @@ Regexes = Mapping[str, ResolvedRegex]
 def subscribed_ids(
     member: ConsumerMember, regexes: Regexes, cluster: ClusterTopics
 ) -> frozenset[Uuid]:
-    """The topics that exist of those that the member subscribes to."""
+    """The existing topics to which the member subscribes."""
     names = member.topics
     resolved = regexes.get(member.regex) if member.regex else None
     if resolved is not None:
@@ -38,8 +38,8 @@ def assignment_of(
     cluster: ClusterTopics,
     default_assignor: str,
 ) -> tuple[int, Steps]:
-    """How much work the targets are, and the steps that compute them, by the assignor that most members ask
-    for. `members` are those of the new epoch, `previous` is what each of them was to have so far."""
+    """The size of the assignment, and the steps that compute it with the assignor that most members
+    prefer. `members` are those of the new epoch, `previous` has their last targets."""
     known: dict[tuple[tuple[str, ...], str], frozenset[Uuid]] = {}
     subscriptions: dict[str, frozenset[Uuid]] = {}
     for member_id in sorted(members):
@@ -56,7 +56,7 @@ def assignment_of(
 
 
 def preferred_assignor(members: Mapping[str, ConsumerMember], default: str) -> str:
-    """The assignor that most members name; of equals the first by name."""
+    """The assignor that most members name; among equals the first by name."""
     votes: dict[str, int] = {}
     for member in members.values():
         if member.assignor is not None and member.assignor in ASSIGNORS:
@@ -67,7 +67,7 @@ def preferred_assignor(members: Mapping[str, ConsumerMember], default: str) -> s
 def target_records(
     group: ConsumerGroup, targets: Targets, epoch: int, wall_ms: int
 ) -> list[GroupRecord]:
-    """The records of what differs from the present target assignment, and of its epoch."""
+    """The records of the differences from the present target assignment, and of its epoch."""
     group_id = group.group_id
     records = [
         target_record(group_id, member_id, target)

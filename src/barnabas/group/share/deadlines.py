@@ -1,4 +1,4 @@
-"""The deadlines of share groups: sessions of members, and initializations under way.
+"""Deadlines of share groups: sessions of members, and initializations under way.
 
 Source: ``GroupMetadataManager.scheduleShareGroupSessionTimeout`` of Apache Kafka 4.3.
 """
@@ -13,8 +13,8 @@ from barnabas.operation import Instant
 
 
 def begin_share_timers(table: GroupTable, group: ShareGroup, at: Instant) -> None:
-    """The group was loaded: every member gets a whole session. An initialization that an earlier coordinator
-    began may still be under way, so it is not asked for again at once."""
+    """Begin a whole session for every member of a loaded group. An initialization that an earlier
+    coordinator began may still be under way, so it is not requested again at once."""
     group.initializing_since.update(dict.fromkeys(group.state_topics.initializing, at.now_ms))
     session_ms = table.cluster.group_config(group.group_id, "share.session.timeout.ms")
     for member_id, _ in group.members.items():
@@ -25,7 +25,8 @@ def begin_share_timers(table: GroupTable, group: ShareGroup, at: Instant) -> Non
 def on_share_deadline(
     table: GroupTable, kind: GroupTimer, group_id: str, member_id: str, at: Instant
 ) -> GroupOutcome:
-    """A deadline of a share group is due; those that a classic group of its name left do nothing."""
+    """Handle a deadline that is due. Deadlines that are left over from a classic group of that name
+    do nothing."""
     if kind is not GroupTimer.SESSION:
         return GroupOutcome()
     return on_session_deadline(table, group_id, member_id, at)

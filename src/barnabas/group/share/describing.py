@@ -20,7 +20,7 @@ ASSIGNOR = "simple"
 
 
 def describe_share_group(table: GroupTable, group_id: str) -> DescribedGroup:
-    """The answer for one group; its error is GROUP_ID_NOT_FOUND where `group_id` is no share group."""
+    """The description of one group; GROUP_ID_NOT_FOUND if `group_id` is no share group."""
     try:
         group = table.committed_group(group_id)
         if not isinstance(group, ShareGroup):

@@ -1,4 +1,5 @@
-"""ShareGroupHeartbeat: a member joins, says what it subscribes to, and receives its assignment.
+"""ShareGroupHeartbeat: a member joins, names the topics that it subscribes to, and receives its
+assignment.
 
 Source: ``GroupMetadataManager.shareGroupHeartbeat`` of Apache Kafka 4.3; KIP-932.
 """
@@ -53,7 +54,8 @@ LEAST_MS = 50
 """Shortest heartbeat interval, in ms, of a member that waits for the next target assignment."""
 MEMBER_ID_CHARACTERS_MAX = 36
 CHOSEN_BY_LEADER = -1
-"""The start offset of a state whose partition's leader begins where ``share.auto.offset.reset`` says."""
+"""The start offset of a state for which the partition's leader chooses one by
+``share.auto.offset.reset``."""
 Settled = Callable[[ErrorCode, Instant], GroupOutcome]
 
 
@@ -85,7 +87,8 @@ def check_request(request: ShareGroupHeartbeatRequest) -> None:
 def heartbeat(
     table: GroupTable, request: ShareGroupHeartbeatRequest, caller: Caller, at: Instant
 ) -> tuple[GroupOutcome, Initialization | None]:
-    """Handle one heartbeat. Raises ``KafkaError`` where the group, the member or its epoch is wrong."""
+    """Handle one heartbeat. Raises ``KafkaError`` if the group, the member or its epoch is
+    wrong."""
     if request.member_epoch < JOIN_EPOCH:
         return leave(table, request, at), None
     group = group_to_join(table, request.group_id, joins=request.member_epoch == JOIN_EPOCH)
@@ -115,7 +118,7 @@ def heartbeat(
 
 
 def note_asked(table: GroupTable, asked: Initialization, at: Instant) -> Settled:
-    """Remember when the share coordinator was asked, once the record of that is kept."""
+    """Remember when the share coordinator was asked, once the record of that is committed."""
 
     def settled(error: ErrorCode, settled_at: Instant) -> GroupOutcome:
         group = table.share(asked.group_id)
@@ -127,8 +130,8 @@ def note_asked(table: GroupTable, asked: Initialization, at: Instant) -> Settled
 
 
 def group_to_join(table: GroupTable, group_id: str, *, joins: bool) -> ShareGroup:
-    """The share group; a new one that is in no table where a member joins and there is none. Raises
-    GROUP_ID_NOT_FOUND."""
+    """The share group. If a member joins and there is none, it is a new one that is in no table.
+    Raises GROUP_ID_NOT_FOUND."""
     group = table.share(group_id)
     if group is not None:
         return group
@@ -166,7 +169,8 @@ def _member(
 def _described(
     old: ShareMember, request: ShareGroupHeartbeatRequest, caller: Caller
 ) -> ShareMember:
-    """The member with the values of the request; those that the request leaves out do not change."""
+    """The member with the values of the request. Values that the request leaves out do not
+    change."""
     topics = request.subscribed_topic_names
     return replace(
         old,
@@ -194,8 +198,8 @@ class _Beat:
         """The topics that the group subscribes to after this heartbeat."""
 
     def refresh(self, old: ShareMember, changed: bool) -> bool:
-        """Begin a new epoch where the member's topics changed, the topics' metadata did, or partitions were
-        initialized that no member has. Whether it did."""
+        """Begin a new epoch if the member's topics or the topics' metadata changed, or if
+        initialized partitions are not assigned. Returns whether it did."""
         group = self.group
         bump = changed
         if group.assignment_epoch >= group.epoch:
@@ -219,8 +223,9 @@ class _Beat:
         return bump
 
     def retarget(self) -> tuple[int, Target]:
-        """Epoch of the target assignment, and the member's part. A new one is computed where the group has a
-        new epoch, but not sooner than ``share.assignment.interval.ms`` after the last."""
+        """The epoch of the target assignment, and the member's part of it. If the group has a new
+        epoch, a new assignment is computed, but not sooner than ``share.assignment.interval.ms``
+        after the last one."""
         group, member = self.group, self.member
         if self.epoch <= group.assignment_epoch or self.assignment_wait_ms() > 0:
             return group.assignment_epoch, group.targets.get(member.member_id) or {}
@@ -240,7 +245,7 @@ class _Beat:
         return self.epoch, targets[member.member_id]
 
     def assignment_wait_ms(self) -> int:
-        """How long until the next target assignment may be computed."""
+        """The time until the next target assignment may be computed."""
         group = self.group
         interval_ms = self.cluster.group_config(group.group_id, "share.assignment.interval.ms")
         since_ms = self.at.wall_ms - group.assigned_wall_ms
@@ -267,7 +272,8 @@ class _Beat:
         return self.member
 
     def initialize(self) -> Initialization | None:
-        """Note the partitions without state at the share coordinator; what it is to be asked."""
+        """Note the partitions that have no state at the share coordinator, and return the request
+        for it."""
         group, settings = self.group, self.table.settings
         retry_ms = settings.share_initialize_retry_interval_ms
         missing = missing_of(group, self.names, self.cluster, self.at.now_ms, retry_ms)

@@ -1,4 +1,4 @@
-"""Members that leave a share group, or are removed from it.
+"""Removes members from a share group: they leave, or their sessions end.
 
 Source: ``GroupMetadataManager.shareGroupLeave`` and ``shareGroupFenceMember`` of Apache Kafka 4.3.
 """
@@ -16,7 +16,8 @@ from barnabas.wire.messages.share_group_heartbeat_response import ShareGroupHear
 from barnabas.wire.schema import Message
 
 LEAVE_RETRY_MS = 1_000
-"""A member whose removal the log refused is removed then, unless it is heard of."""
+"""The time after which a removal that the log refused is tried again, unless the member has sent a
+request."""
 
 
 def leave(table: GroupTable, request: ShareGroupHeartbeatRequest, at: Instant) -> GroupOutcome:
@@ -35,7 +36,7 @@ def leave(table: GroupTable, request: ShareGroupHeartbeatRequest, at: Instant) -
 def on_session_deadline(
     table: GroupTable, group_id: str, member_id: str, at: Instant
 ) -> GroupOutcome:
-    """Nothing was heard of a member for its session time-out."""
+    """Remove a member that has sent no heartbeat for its session time-out."""
     group = table.share(group_id)
     member = None if group is None else group.members.get(member_id)
     if group is None or member is None:

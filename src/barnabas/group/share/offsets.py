@@ -1,7 +1,7 @@
-"""Offsets of a share group as administrators see them: described, altered and deleted, with the group too.
-
-The offsets are the share coordinator's; the group knows of which partitions it has any. An operation notes
-what is to change and says what the share coordinator is to be asked; when that is done, another notes it.
+"""Describes, alters and deletes offsets of a share group, also with the whole group. The share
+coordinator has the offsets; the group knows which partitions have any. One operation notes the
+change and returns the request for the share coordinator; when that is done, a second operation
+notes the result.
 
 Source: ``GroupMetadataManager.alterShareGroupOffsets``, ``sharePartitionsEligibleForOffsetDeletion``,
 ``shareGroupBuildPartitionDeleteRequest`` and ``completeDeleteShareGroupOffsets`` of Apache Kafka 4.3.
@@ -35,7 +35,7 @@ from barnabas.wire.messages import delete_share_group_offsets_response as delete
 
 
 def initialized_partitions(table: GroupTable, group_id: str) -> dict[Uuid, tuple[str, list[int]]]:
-    """Name and partitions by topic id of what has committed state."""
+    """Name and partitions, by topic id, of the topics with committed state."""
     group = table.groups.committed(group_id)
     if not isinstance(group, ShareGroup):
         return {}
@@ -46,7 +46,8 @@ def initialized_partitions(table: GroupTable, group_id: str) -> dict[Uuid, tuple
 
 
 def on_initialized(table: GroupTable, group_id: str, done: Partitions) -> GroupOutcome:
-    """The share coordinator has the state of `done`. Topics that were deleted meanwhile are forgotten."""
+    """Note that the share coordinator has the states of `done`. Topics that were deleted meanwhile
+    are dropped."""
     group = table.share(group_id)
     if group is None or not done:
         return GroupOutcome()
@@ -60,7 +61,7 @@ def on_initialized(table: GroupTable, group_id: str, done: Partitions) -> GroupO
 
 
 def on_not_initialized(table: GroupTable, group_id: str, failed: Partitions) -> GroupOutcome:
-    """The share coordinator was not reached, or refused: a later heartbeat asks again."""
+    """Note that the share coordinator was not reached, or refused: a later heartbeat asks again."""
     group = table.share(group_id)
     if group is None or not group.state_topics.initializing:
         return GroupOutcome()
@@ -73,7 +74,7 @@ def on_not_initialized(table: GroupTable, group_id: str, failed: Partitions) -> 
 def alter(
     table: GroupTable, request: alter_in.AlterShareGroupOffsetsRequest, at: Instant
 ) -> tuple[GroupOutcome, Initialization | None]:
-    """AlterShareGroupOffsets: begin elsewhere. Raises NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND."""
+    """AlterShareGroupOffsets: set new start offsets. Raises NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND."""
     group = group_to_join(table, request.group_id, joins=True)
     if group.state is not GroupState.EMPTY:
         raise _not_empty(request.group_id)
@@ -117,8 +118,8 @@ def _altered(index: int, count: int) -> alter_out.AlterShareGroupOffsetsResponse
 def begin_delete(
     table: GroupTable, group_id: str, names: Iterable[str]
 ) -> tuple[GroupOutcome, Partitions, list[delete_out.DeleteShareGroupOffsetsResponseTopic]]:
-    """DeleteShareGroupOffsets, first half: the partitions whose state the share coordinator is to delete, and
-    the answers of topics that have none. Raises GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
+    """DeleteShareGroupOffsets, first half: the partitions whose states the share coordinator has to
+    delete, and the answers of topics without state. Raises GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
     group = _empty_group(table, group_id)
     states = group.state_topics
     initialized, deleting = dict(states.initialized), dict(states.deleting)
@@ -146,7 +147,7 @@ def begin_delete(
 
 
 def on_deleted(table: GroupTable, group_id: str, topic_ids: Collection[Uuid]) -> GroupOutcome:
-    """The states of these topics are deleted."""
+    """Note that the states of these topics are deleted."""
     group = table.share(group_id)
     if group is None:
         return GroupOutcome()
@@ -156,7 +157,8 @@ def on_deleted(table: GroupTable, group_id: str, topic_ids: Collection[Uuid]) ->
 
 
 def begin_delete_group(table: GroupTable, group_id: str) -> tuple[GroupOutcome, Partitions]:
-    """The states to delete before the group is. Raises GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
+    """The states to delete before the group is deleted. Raises GROUP_ID_NOT_FOUND,
+    NON_EMPTY_GROUP."""
     group = _empty_group(table, group_id)
     states = group.state_topics
     wanted: dict[Uuid, frozenset[int]] = {}
@@ -177,7 +179,7 @@ def begin_delete_group(table: GroupTable, group_id: str) -> tuple[GroupOutcome, 
 
 
 def delete_topics(table: GroupTable, topic_ids: Collection[Uuid]) -> list[GroupRecord]:
-    """Topics no longer exist: neither do their states."""
+    """Drop the states of topics that no longer exist."""
     records: list[GroupRecord] = []
     for group_id, group in table.groups.items():
         if isinstance(group, ShareGroup) and group.has_state_record:

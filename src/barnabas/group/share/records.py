@@ -1,4 +1,4 @@
-"""The records of a share group: what each change writes.
+"""The records of a share group, one function for each kind of change.
 
 Lists are sorted, so that equal states give equal bytes. Source: ``GroupCoordinatorRecordHelpers`` of Apache
 Kafka 4.3.
@@ -42,7 +42,7 @@ from barnabas.types import Uuid
 
 
 def member_record(group_id: str, member: ShareMember) -> GroupRecord:
-    """A member came, or what it says of itself changed."""
+    """The record of a member that joined, or whose description changed."""
     return GroupRecord(
         ShareGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id),
         ShareGroupMemberMetadataValue(
@@ -55,7 +55,7 @@ def member_record(group_id: str, member: ShareMember) -> GroupRecord:
 
 
 def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> GroupRecord:
-    """The group has a new epoch."""
+    """The record of the group's new epoch."""
     return GroupRecord(
         ShareGroupMetadataKey(group_id=group_id),
         ShareGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash),
@@ -63,7 +63,7 @@ def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> GroupRecord:
 
 
 def target_record(group_id: str, member_id: str, target: Target) -> GroupRecord:
-    """The partitions that a member shall have."""
+    """The record of the partitions that a member shall have."""
     parts = [
         target_value.TopicPartition(topic_id=topic_id, partitions=sorted(target[topic_id]))
         for topic_id in sorted(target)
@@ -75,7 +75,7 @@ def target_record(group_id: str, member_id: str, target: Target) -> GroupRecord:
 
 
 def assignment_epoch_record(group_id: str, epoch: int, wall_ms: int) -> GroupRecord:
-    """The target assignment is that of `epoch`."""
+    """The record that the target assignment is the one of `epoch`."""
     return GroupRecord(
         ShareGroupTargetAssignmentMetadataKey(group_id=group_id),
         ShareGroupTargetAssignmentMetadataValue(
@@ -85,7 +85,7 @@ def assignment_epoch_record(group_id: str, epoch: int, wall_ms: int) -> GroupRec
 
 
 def current_record(group_id: str, member: ShareMember) -> GroupRecord:
-    """The partitions that a member has."""
+    """The record of the partitions that a member has."""
     return GroupRecord(
         ShareGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id),
         current.ShareGroupCurrentMemberAssignmentValue(
@@ -101,7 +101,7 @@ def current_record(group_id: str, member: ShareMember) -> GroupRecord:
 
 
 def state_topics_record(group_id: str, states: StateTopics) -> GroupRecord:
-    """The partitions of the group that the share coordinator keeps."""
+    """The record of the partitions with state at the share coordinator."""
     return GroupRecord(
         ShareGroupStatePartitionMetadataKey(group_id=group_id),
         state_record.ShareGroupStatePartitionMetadataValue(
@@ -116,7 +116,7 @@ def state_topics_record(group_id: str, states: StateTopics) -> GroupRecord:
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[GroupRecord]:
-    """A member is gone. In this order."""
+    """The tombstones of a member that is gone, in the order that Kafka writes."""
     return [
         GroupRecord(
             ShareGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None
@@ -129,7 +129,7 @@ def member_tombstones(group_id: str, member_id: str) -> list[GroupRecord]:
 
 
 def group_tombstones(group: ShareGroup) -> list[GroupRecord]:
-    """The group, which has no members, is gone."""
+    """The tombstones of a group without members."""
     group_id = group.group_id
     return [
         GroupRecord(ShareGroupTargetAssignmentMetadataKey(group_id=group_id), None),

@@ -1,7 +1,7 @@
 """The replay of each record of a share group.
 
-A record that names a member whose metadata are not here is one of a member that is gone: a compacted log
-may keep either record longer. Source: ``GroupMetadataManager.replay`` of Apache Kafka 4.3.
+A record may name a member without metadata: the member is gone, and compaction keeps its records
+for different times. Source: ``GroupMetadataManager.replay`` of Apache Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ SHARE_RECORDS: dict[int, tuple[type[Message], type[Message]]] = {
 
 
 def replay_share(table: GroupTable, key: Any, value: Any) -> None:
-    """Take one record over."""
+    """Apply one record."""
     groups = table.groups
     group = table.share(key.group_id)
     if value is None and isinstance(key, ShareGroupMetadataKey):
@@ -68,7 +68,7 @@ def replay_share(table: GroupTable, key: Any, value: Any) -> None:
         return
     if group is None:
         if value is None:
-            return  # of a group that is gone
+            return  # the group is gone
         group = ShareGroup(key.group_id, table.journal)
         groups.put(key.group_id, group)
     _apply(group, key, value)

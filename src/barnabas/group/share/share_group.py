@@ -1,7 +1,7 @@
-"""A share group: members, epochs, target assignment, and what the share coordinator has of it, all undoable.
-
-Everything here is a function of the replayed records, except the deadline at which the topics' metadata
-are looked at again, and since when partitions are being initialized.
+"""A share group: members, epochs, target assignment, and its partitions with state at the share
+coordinator, all undoable. Everything here is a function of the replayed records, except the
+deadline at which the topics' metadata are looked at again, and the times at which initializations
+began.
 
 Invariant: `assignment_epoch` <= `epoch`.
 
@@ -30,7 +30,7 @@ _ALL = "all"
 
 @dataclass(frozen=True, slots=True)
 class ShareMember:
-    """Immutable: `replace` makes a changed member."""
+    """A member, immutable: `replace` makes a changed one."""
 
     member_id: str
     rack_id: str | None = None
@@ -47,7 +47,8 @@ class ShareMember:
 
 
 class StateTopic(NamedTuple):
-    """Partitions of one topic that have state at the share coordinator, or are about to."""
+    """The partitions of one topic that have state at the share coordinator, or will have it
+    soon."""
 
     name: str
     partitions: frozenset[int]
@@ -55,12 +56,12 @@ class StateTopic(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StateTopics:
-    """The partitions of the group that the share coordinator keeps, by topic id."""
+    """The partitions of the group with state at the share coordinator, by topic id."""
 
     initializing: Mapping[Uuid, StateTopic] = field(default_factory=dict)
     initialized: Mapping[Uuid, StateTopic] = field(default_factory=dict)
     deleting: Mapping[Uuid, str] = field(default_factory=dict)
-    """Names of topics whose states are being deleted."""
+    """The names of topics whose states are being deleted."""
 
 
 NO_STATE = StateTopics()
@@ -96,7 +97,8 @@ class ShareGroup:
         self.refresh_ms = 0.0
         self.refresh_epoch = 0
         self.initializing_since: dict[Uuid, float] = {}
-        """When this coordinator last asked the share coordinator for the state of a topic's partitions."""
+        """The time at which this coordinator last asked the share coordinator to initialize a
+        topic's partitions."""
         self.is_dead = False
 
     def __repr__(self) -> str:
@@ -141,11 +143,11 @@ class ShareGroup:
 
     @property
     def assigned_wall_ms(self) -> int:
-        """When the target assignment was computed (date)."""
+        """The time at which the target assignment was computed (date)."""
         return self._numbers.get(_ASSIGNED_MS) or 0
 
     def committed_epochs(self) -> tuple[int, int]:
-        """Group and assignment epoch as committed."""
+        """The committed group epoch and assignment epoch."""
         numbers = self._numbers
         return numbers.committed(_EPOCH) or 0, numbers.committed(_ASSIGNMENT_EPOCH) or 0
 
@@ -177,7 +179,7 @@ class ShareGroup:
 
     @property
     def topics(self) -> frozenset[str]:
-        """Names that some member subscribes to."""
+        """The names to which some member subscribes."""
         return frozenset(name for name, _ in self._topic_counts.items())
 
     def topic_counts(self) -> dict[str, int]:
@@ -197,7 +199,7 @@ class ShareGroup:
     # Members
 
     def member(self, member_id: str) -> ShareMember:
-        """Raises UNKNOWN_MEMBER_ID."""
+        """The member with that id. Raises UNKNOWN_MEMBER_ID."""
         member = self.members.get(member_id)
         if member is None:
             raise KafkaError(
@@ -207,7 +209,7 @@ class ShareGroup:
         return member
 
     def put_member(self, member: ShareMember) -> None:
-        """Take a new or changed member over."""
+        """Replace a member by its new state, or add it."""
         old = self.members.put(member.member_id, member)
         self._count(() if old is None else old.topics, member.topics)
 
@@ -229,7 +231,7 @@ class ShareGroup:
             else:
                 counts.remove(name)
 
-    # What the share coordinator has
+    # The partitions with state at the share coordinator
 
     @property
     def state_topics(self) -> StateTopics:
@@ -251,12 +253,12 @@ class ShareGroup:
     # Metadata of topics
 
     def wants_refresh(self, now_ms: float) -> bool:
-        """Whether the topics' metadata are to be looked at. They are also where an epoch that rested
-        on the last look was lost."""
+        """Whether the topics' metadata have to be looked at; also true if the epoch of the last
+        look was undone."""
         return now_ms >= self.refresh_ms or self.epoch < self.refresh_epoch
 
     def request_refresh(self) -> None:
-        """A topic that it subscribes to changed."""
+        """A subscribed topic changed: look at the topics' metadata with the next heartbeat."""
         self.refresh_ms = 0.0
 
     def refreshed(self, until_ms: float, epoch: int) -> None:
@@ -264,7 +266,7 @@ class ShareGroup:
 
 
 def detached(group_id: str) -> ShareGroup:
-    """A group that is in no table: what an operation builds before its records are replayed."""
+    """A group that is in no table; an operation builds it before its records are replayed."""
     journal = Journal()
     journal.committed = 1 << 62
     return ShareGroup(group_id, journal)

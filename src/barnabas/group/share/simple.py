@@ -1,8 +1,7 @@
-"""The assignor `simple`: each partition has equally many members, each member equally many partitions.
-
-Where there are more members than partitions, several share one. Members that subscribe to the same topics
-are balanced over all of them together; else each topic is balanced over its subscribers. What a member
-has, it keeps as far as that balance allows.
+"""The assignor `simple`: partitions have equal numbers of members, and members equal numbers of
+partitions. If there are more members than partitions, several members share one. If all members
+subscribe to the same topics, they are balanced over all topics together; else each topic is
+balanced over its subscribers. A member keeps its partitions as far as the balance allows.
 
 Source: ``SimpleAssignor`` of Apache Kafka 4.3; KIP-932.
 """
@@ -22,7 +21,8 @@ def assign_simply(
     partitions: Mapping[Uuid, Iterable[int]],
     previous: Mapping[str, Target],
 ) -> dict[str, Target]:
-    """A target for every member of `subscriptions`, of the `partitions` that may be assigned."""
+    """Compute a target for every member of `subscriptions` out of `partitions`, which may be
+    assigned."""
     had = {
         member_id: {
             (topic_id, partition)
@@ -50,7 +50,7 @@ def _balance(
     had: Mapping[str, set[Place]],
     got: dict[str, list[Place]],
 ) -> None:
-    """Add a balanced part of `places` to each of `members`."""
+    """Give each of `members` a balanced part of `places`."""
     if not places or not members:
         return
     sharing = -(-len(members) // len(places))
@@ -79,7 +79,7 @@ def _balance(
             if room[found]:
                 open_members.append(found)
     for place in places:
-        if not counts[place]:  # else its records would wait for ever
+        if not counts[place]:  # else no member would get its records
             least = min(members, key=lambda member_id: (len(taken[member_id]), member_id))
             taken[least].add(place)
     for member_id in members:

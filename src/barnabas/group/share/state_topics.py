@@ -1,4 +1,4 @@
-"""The partitions that the share coordinator keeps, and how their set changes.
+"""Changes the set of partitions with state at the share coordinator.
 
 A partition goes from *initializing* to *initialized* when the share coordinator has written its first
 state; only then is it assigned. A topic whose states are deleted is *deleting* until they are gone.
@@ -27,8 +27,8 @@ def missing_of(
     now_ms: float,
     retry_ms: int,
 ) -> dict[Uuid, StateTopic]:
-    """The partitions of subscribed topics whose state is to be initialized: those that have none, and that
-    are not being initialized. What was asked for longer than `retry_ms` ago is asked for again."""
+    """The partitions of subscribed topics to initialize: those without state that are not being
+    initialized. A request that is older than `retry_ms` is repeated."""
     states, missing = group.state_topics, dict[Uuid, StateTopic]()
     for name in sorted(names):
         topic = cluster.named(name)
@@ -48,7 +48,8 @@ def missing_of(
 
 
 def with_initializing(states: StateTopics, added: Mapping[Uuid, StateTopic]) -> StateTopics:
-    """Their state was asked for; a topic among them is deleted no longer."""
+    """The states after the initialization of `added` was requested, which ends a deletion of its
+    topics."""
     return replace(
         states,
         initializing=_union(states.initializing, added),
@@ -57,7 +58,7 @@ def with_initializing(states: StateTopics, added: Mapping[Uuid, StateTopic]) -> 
 
 
 def with_initialized(states: StateTopics, done: Partitions, cluster: ClusterTopics) -> StateTopics:
-    """The share coordinator has their state."""
+    """The states after the share coordinator has initialized `done`."""
     named = {
         topic_id: StateTopic(cluster.name_of(topic_id) or "<UNKNOWN>", partitions)
         for topic_id, partitions in done.items()
@@ -70,12 +71,12 @@ def with_initialized(states: StateTopics, done: Partitions, cluster: ClusterTopi
 
 
 def without_initializing(states: StateTopics, failed: Partitions) -> StateTopics:
-    """The share coordinator did not write their state."""
+    """The states after the share coordinator failed to initialize `failed`."""
     return replace(states, initializing=_without(states.initializing, failed))
 
 
 def without_topics(states: StateTopics, topic_ids: Collection[Uuid]) -> StateTopics:
-    """The topics no longer exist."""
+    """The states without topics that no longer exist."""
     return StateTopics(
         {t: topic for t, topic in states.initializing.items() if t not in topic_ids},
         {t: topic for t, topic in states.initialized.items() if t not in topic_ids},
@@ -84,8 +85,8 @@ def without_topics(states: StateTopics, topic_ids: Collection[Uuid]) -> StateTop
 
 
 def lacks_assignment(group: ShareGroup, cluster: ClusterTopics) -> bool:
-    """Whether partitions were initialized, or deleted, since the target assignment was computed. A topic
-    that does not exist any more is assigned to no member."""
+    """Whether partitions were initialized or deleted after the target assignment was computed. A
+    topic that no longer exists is assigned to no member."""
     topics = group.topics
     if group.is_empty or not topics:
         return False

@@ -1,4 +1,4 @@
-"""Server-side assignors: which member gets which partition (KIP-848).
+"""Server-side assignors: they decide which member gets which partition (KIP-848).
 
 An assignor is a generator function of a :class:`~.spec.GroupSpec`. A step of the generator takes a few
 milliseconds at most; its return value is the target assignment. Source: ``group.assignor`` of Apache Kafka

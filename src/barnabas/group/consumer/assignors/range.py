@@ -1,7 +1,6 @@
-"""The assignor `range`: each topic is cut into ranges, one per subscriber, and moves little.
-
-Members that subscribe to topics with equally many partitions get equal numbers of each, as joins
-need it. Source: ``RangeAssignor`` of Apache Kafka 4.3.
+"""The assignor `range`: it cuts each topic into ranges, one per subscriber, and moves few
+partitions. A member of topics with equal numbers of partitions gets the same partition numbers of
+each, as joins need it. Source: ``RangeAssignor`` of Apache Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from barnabas.types import Uuid
 
 
 def assign_range(spec: GroupSpec) -> Steps:
-    """A target for every member. A topic is cut in one step."""
+    """Compute a target for every member, one topic with each step."""
     targets: Targets = {member_id: {} for member_id in spec.subscriptions}
     subscribers = spec.subscribers()
     work = 0

@@ -12,20 +12,20 @@ from barnabas.types import Uuid, by_topic
 Targets: TypeAlias = dict[str, dict[Uuid, frozenset[int]]]
 """The partitions of each member, by member id."""
 Steps: TypeAlias = Generator[None, None, Targets]
-"""Computes targets, a few milliseconds with each step."""
+"""Computes targets; each step takes a few milliseconds."""
 WORK_PER_STEP = 4_000
-"""The number of partitions looked at in one step. An assignor that compares members counts each partition
-once for each member."""
+"""The number of partitions that one step looks at. An assignor that compares members counts each
+partition once for each member."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupSpec:
-    """Members in a fixed order; topics that exist only."""
+    """The input of an assignor: members in a fixed order, and existing topics."""
 
     subscriptions: Mapping[str, frozenset[Uuid]]
     """The topics to which each member subscribes, by member id."""
     previous: Mapping[str, Target]
-    """The target that each member had so far, by member id."""
+    """The last target of each member, by member id."""
     partitions: Mapping[Uuid, int]
     """The number of partitions of each topic."""
 
@@ -36,7 +36,7 @@ class GroupSpec:
 
     @property
     def work(self) -> int:
-        """How much there is to do, in the unit of `WORK_PER_STEP`."""
+        """The size of the computation, in the unit of `WORK_PER_STEP`."""
         partitions = sum(self.partitions.values())
         return partitions if self.is_homogeneous else partitions * len(self.subscriptions)
 

@@ -1,8 +1,7 @@
-"""The assignor `uniform`: equal shares first, few moves second.
-
-Where all subscribe to the same topics, each member keeps what it had up to its quota and the rest goes
-to those below theirs. Otherwise partitions go to their least loaded subscriber, and move from a member
-to another one with at least two less until none can.
+"""The assignor `uniform`: equal shares first, few moves second. If all members subscribe to the
+same topics, each member keeps its partitions up to its quota, and the others go to members below
+theirs. Otherwise a partition goes to its least loaded subscriber; then partitions move to members
+that have at least two fewer, until no such move is left.
 
 Source: ``UniformHomogeneousAssignmentBuilder`` and ``UniformHeterogeneousAssignmentBuilder`` of Apache
 Kafka 4.3: the properties, not the order of their moves.
@@ -19,7 +18,7 @@ Partition = tuple[Uuid, int]
 
 
 def assign_uniform(spec: GroupSpec) -> Steps:
-    """A target for every member."""
+    """Compute a target for every member."""
     if spec.is_homogeneous:
         return _assign_homogeneous(spec)
     return _Uneven(spec).assign()
@@ -35,7 +34,7 @@ def _assign_homogeneous(spec: GroupSpec) -> Steps:
     kept: dict[Uuid, set[int]] = {topic_id: set() for topic_id in topics}
     targets: Targets = {}
     rooms: list[tuple[str, int]] = []
-    # Those that have most keep the extra ones, so that fewer move.
+    # Members with the most partitions keep the extra ones, so that fewer move.
     ranked = sorted(members, key=lambda member_id: -_size(spec, member_id))
     work = 0
     for rank, member_id in enumerate(ranked):
@@ -60,7 +59,8 @@ def _assign_homogeneous(spec: GroupSpec) -> Steps:
 def _keep(
     spec: GroupSpec, member_id: str, topics: list[Uuid], kept: dict[Uuid, set[int]], room: int
 ) -> tuple[dict[Uuid, frozenset[int]], int]:
-    """The partitions that the member keeps, and how many more it may get. They are noted in `kept`."""
+    """The partitions that the member keeps, and how many more it may get. Adds the kept ones to
+    `kept`."""
     target: dict[Uuid, frozenset[int]] = {}
     previous = spec.previous.get(member_id, {})
     for topic_id in topics:
@@ -152,8 +152,8 @@ class _Uneven:
                         self._own(place, member_id)
 
     def _free(self) -> list[Partition]:
-        """The topics with the most partitions per subscriber first, and among equals those with few
-        subscribers."""
+        """Assign the free partitions. Topics with the most partitions per subscriber come first,
+        among equals those with the fewest subscribers."""
 
         def order(topic_id: Uuid) -> tuple[float, int, Uuid]:
             subscribers = len(self._subscribers[topic_id])
@@ -174,7 +174,8 @@ class _Uneven:
         return min(self._subscribers[topic_id], key=self._load.__getitem__)
 
     def _balance(self, places: list[tuple[Partition, str]]) -> bool:
-        """Each move brings two members' loads closer together, so this ends."""
+        """Move partitions until the loads are balanced. Each move brings two members' loads closer
+        together, so this ends."""
         moved = False
         for place, owner in places:
             other = self._least_loaded(place[0])

@@ -1,1 +1,1 @@
-"""Groups that change their protocol while they run: classic to consumer and back (KIP-848)."""
+"""Converts groups while they run: from the classic to the consumer protocol and back (KIP-848)."""

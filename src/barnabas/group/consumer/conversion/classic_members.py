@@ -1,7 +1,6 @@
-"""Members of the classic protocol in a consumer group: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
-
-The coordinator assigns for them too: no such member leads, a generation is a member epoch, and SyncGroup
-returns what the member has by now.
+"""Serves members of the classic protocol in a consumer group: JoinGroup, SyncGroup, Heartbeat,
+LeaveGroup. The coordinator computes their assignment, too: no such member leads, a generation is a
+member epoch, and SyncGroup returns the member's present assignment.
 
 Source: ``GroupMetadataManager.classicGroup*ToConsumerGroup`` of Apache Kafka 4.3; KIP-848, "Migrating".
 """
@@ -45,7 +44,8 @@ from barnabas.wire.request import Parked
 
 
 def join(table: GroupTable, group: ConsumerGroup, joining: Joining) -> GroupOutcome:
-    """The member joins or rejoins; the answer comes when that is committed. Raises what is wrong."""
+    """Let the member join or rejoin; the answer follows when that is committed. Raises
+    ``KafkaError`` if it may not."""
     request, at = joining.request, joining.at
     member_id = request.member_id or table.random_uuid()
     check_room(table, group, member_id)
@@ -115,8 +115,8 @@ def sync(
 def heartbeat(
     table: GroupTable, group: ConsumerGroup, request: HeartbeatRequest, at: Instant
 ) -> GroupOutcome:
-    """The member is alive; it learns whether it has to rejoin. Raises UNKNOWN_MEMBER_ID,
-    FENCED_INSTANCE_ID, ILLEGAL_GENERATION."""
+    """Extend the member's session; the answer says whether it has to rejoin. Raises
+    UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION."""
     member = _known(group, request.member_id, request.group_instance_id)
     _check_generation(member, request.generation_id)
     _keep_alive(table, group.group_id, member, at)
@@ -133,7 +133,7 @@ def heartbeat(
 def leave(
     table: GroupTable, group: ConsumerGroup, request: LeaveGroupRequest, at: Instant
 ) -> GroupOutcome:
-    """Each member gets its own answer."""
+    """Remove members from the group; each gets its own answer."""
     answers: list[MemberResponse] = []
     leaving: dict[str, ConsumerMember] = {}
     for identity in request.members:
@@ -187,7 +187,7 @@ def _subscription(joining: Joining) -> ConsumerProtocolSubscription:
 def _member(
     change: GroupChange, joining: Joining, member_id: str, before: ConsumerMember | None
 ) -> ConsumerMember:
-    """The member as it is, in another's place, or new."""
+    """The member that joins: a known one, one that replaces a static member, or a new one."""
     group, instance_id = change.group, joining.instance_id
     if instance_id is None:
         return group.members.get(member_id) or ConsumerMember(member_id)
@@ -216,7 +216,7 @@ def _described(
 
 
 def _may_downgrade(table: GroupTable, group: ConsumerGroup, before: ConsumerMember) -> bool:
-    """Whether the static member whose place is taken was the last of the consumer protocol."""
+    """Whether the static member that is replaced is the last one of the consumer protocol."""
     others = (member for _, member in group.members.items() if member is not before)
     return (
         not before.uses_classic_protocol

@@ -29,8 +29,9 @@ from barnabas.wire.errors import ErrorCode
 
 
 def can_downgrade(table: GroupTable, group: ConsumerGroup, without: Collection[str]) -> bool:
-    """Whether the group may become a classic group when the members `without` are removed: the others all
-    use the classic protocol, the group's migration policy allows it, and they are not too many."""
+    """Whether the group may become a classic group when the members `without` are removed: all
+    others use the classic protocol and are not too many, and the group's migration policy allows
+    it."""
     left = [member for member_id, member in group.members.items() if member_id not in without]
     return (
         bool(left)
@@ -68,7 +69,8 @@ def downgrade(
         *group_tombstones(group, renamed),
         group_record(classic, assignments),
     ]
-    # Not by replay: the record lacks a part of the classic group's state. A lost write undoes this change.
+    # Not by replay: the record lacks a part of the classic group's state. A failed write undoes
+    # this.
     table.groups.put(group.group_id, classic)
     for member_id, _ in group.members.items():
         for kind in (

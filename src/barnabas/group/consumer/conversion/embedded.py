@@ -21,7 +21,7 @@ _INT16 = Struct(">h")
 
 
 class EmbeddedError(ValueError):
-    """The bytes are not of the consumer protocol."""
+    """The bytes do not follow the consumer protocol."""
 
 
 def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
@@ -43,7 +43,7 @@ def read_assignment(data: bytes) -> ConsumerProtocolAssignment:
 
 
 def write_assignment(assigned: Assigned, version: int, cluster: ClusterTopics) -> bytes:
-    """The assignment of a member, for a client of that version of the protocol."""
+    """Encode a member's assignment in that version of the protocol."""
     version = max(0, min(version, ConsumerProtocolAssignment.VALID[1]))
     parts = [
         TopicPartition(topic=name, partitions=sorted(assigned[topic_id]))
@@ -68,7 +68,7 @@ def version_of(data: bytes) -> int:
 def assigned_by(
     assignment: ConsumerProtocolAssignment, epoch: int, cluster: ClusterTopics
 ) -> dict[Uuid, dict[int, int]]:
-    """Partitions of topics that exist, as assigned at `epoch`."""
+    """The assigned partitions of existing topics, with `epoch` as the epoch of their assignment."""
     assigned: dict[Uuid, dict[int, int]] = {}
     for part in assignment.assigned_partitions:
         topic_id = cluster.id_of(part.topic)
@@ -78,6 +78,6 @@ def assigned_by(
 
 
 def owned_in(subscription: ConsumerProtocolSubscription, cluster: ClusterTopics) -> Owned:
-    """The partitions that a member says it owns."""
+    """The partitions that the member reports to own."""
     found = ((cluster.id_of(part.topic), part.partitions) for part in subscription.owned_partitions)
     return owned_of((topic_id, parts) for topic_id, parts in found if topic_id is not None)

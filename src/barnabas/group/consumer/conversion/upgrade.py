@@ -37,8 +37,8 @@ from barnabas.wire.errors import ErrorCode, KafkaError
 def upgrade(
     table: GroupTable, classic: ClassicGroup, records: list[GroupRecord], at: Instant
 ) -> ConsumerGroup:
-    """The group as it will be, its records added to `records`. Raises GROUP_ID_NOT_FOUND where it
-    cannot be one."""
+    """The consumer group that `classic` becomes; its records are added to `records`. Raises
+    GROUP_ID_NOT_FOUND if it cannot become one."""
     group_id, cluster, epoch = classic.group_id, table.cluster, classic.generation
     _check(table, classic)
     try:
