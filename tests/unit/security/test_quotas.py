@@ -135,18 +135,25 @@ def test_topics_beyond_the_mutation_quota_are_refused_or_told_to_wait() -> None:
     set_quota(image, {"user": "alice"}, MUTATIONS, 1.0)
     quotas = quotas_of(image, clock)
     old = MutationQuota(quotas, context(5), 6)
-    old.count("a", 12)  # 11 were kept
+    old.admit("a", 12)  # 11 were kept
+    assert quotas.mutation_wait_ms(ALICE, "app") == 0, "a decision alone charges nothing"
+    old.charge()
     assert old.wait_ms == pytest.approx(1000)
     new = MutationQuota(quotas, context(6), 6)
     for _ in range(2):  # a topic's decision is made again
         with pytest.raises(KafkaError) as refused:
-            new.count("b", 1)
+            new.admit("b", 1)
         assert refused.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    new.charge()
     assert new.wait_ms == pytest.approx(1000)
     clock.ms += 1000
     later = MutationQuota(quotas, context(6), 6)
-    later.count("b", 5)
-    later.count("b", 5)
+    later.admit("b", 5)
+    later.admit("b", 5)
+    with pytest.raises(KafkaError):
+        later.admit("c", 1)  # the first topic of the request counts already
+    later.charge()
+    later.charge()
     assert quotas.mutation_wait_ms(ALICE, "app") == pytest.approx(5000)
 
 

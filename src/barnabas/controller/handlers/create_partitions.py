@@ -39,5 +39,6 @@ def handle(
         lambda cluster: create_partitions.create_partitions(
             cluster, request, role.placement_rng, quota
         ),
+        lambda decision, offset: quota.charge(),
     )
     return quota.with_throttle_time(answer)

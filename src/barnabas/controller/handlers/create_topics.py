@@ -45,5 +45,6 @@ def handle(
         lambda cluster: create_topics.create_topics(
             cluster, request, role.placement_rng, quota=quota
         ),
+        lambda decision, offset: quota.charge(),
     )
     return quota.with_throttle_time(answer)

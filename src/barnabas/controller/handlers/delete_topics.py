@@ -57,4 +57,5 @@ def handle(
         return delete_topics(cluster, request, quota)
 
     quota = MutationQuota(role.quotas, ctx, STRICT_SINCE)
-    return quota.with_throttle_time(role.decide(API, request, decide))
+    answer = role.decide(API, request, decide, lambda decision, offset: quota.charge())
+    return quota.with_throttle_time(answer)

@@ -98,7 +98,7 @@ def _grow(
         assignments: Iterable[Assignment] = place_partitions(cluster, additional, factor, rng)
     else:
         assignments = _grown_manually(cluster, wanted, present, additional, factor)
-    quota.count(wanted.name, additional)
+    quota.admit(wanted.name, additional)
     return (
         partition_record(cluster, topic.id, present + i, assignment)
         for i, assignment in enumerate(assignments)

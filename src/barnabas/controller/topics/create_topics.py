@@ -130,7 +130,7 @@ def _create(
         placement = _placed(cluster, wanted, rng)
         size = (placement.partitions, placement.factor)
         check_new_topic(cluster.policies, wanted.name, overrides, size=size)
-    quota.count(wanted.name, placement.partitions)
+    quota.admit(wanted.name, placement.partitions)
     topic_id = new_topic_id(cluster, rng)
     result = CreatableTopicResult(name=wanted.name, topic_id=topic_id, error_message=None)
     if may_describe_configs:

@@ -111,5 +111,5 @@ def _delete(
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
     result.name, result.topic_id = topic.name, topic.id
-    quota.count(topic.id, len(topic))
+    quota.admit(topic.id, len(topic))
     return RemoveTopicRecord(topic_id=topic.id)

@@ -106,9 +106,14 @@ class ClientQuotas:
         """How many connections the address `host` may make in a second; None without a limit."""
         return self.table.of_address(host)
 
-    def mutation_wait_ms(self, principal: str, client_id: str | None) -> float:
-        """How long until a client without debt may change topics; 0 where it may now."""
-        return self.charge(MUTATIONS, principal, client_id, 0.0)
+    def mutation_wait_ms(self, principal: str, client_id: str | None, more: float = 0.0) -> float:
+        """How long the client has to wait before it may change topics, if `more` partitions were charged
+        first; 0 if it may do so now."""
+        share = self.table.share(MUTATIONS, user_of(principal), client_id or "")
+        if share is None:
+            return 0.0
+        now_ms = self._now_ms()
+        return self._bucket(MUTATIONS, share, now_ms).wait_ms(now_ms, more)
 
     def _bucket(self, key: str, share: Share, now_ms: float) -> TokenBucket:
         limit = share.limit * MS_PER_PERCENT if key == REQUEST_TIME else share.limit

@@ -1,10 +1,12 @@
 """The controller mutation quota of one request: partitions that it creates or deletes (KIP-599).
 
 While a client's bucket is in debt, its topics are refused with THROTTLING_QUOTA_EXCEEDED, if its version of
-the request knows that error; older versions are served. Both get a throttle time. A topic is counted once,
-even if its decision is made several times.
+the request knows that error; older versions are served. Both get a throttle time. Deciders only ask
+(`admit`), with what the request has asked for before; the bucket is charged once, when the decision is
+committed (`charge`). A topic is admitted once, even if its decision is made several times.
 
-Source: Kafka's ``StrictControllerMutationQuota``, ``PermissiveControllerMutationQuota``.
+Source: Kafka's ``StrictControllerMutationQuota``, ``PermissiveControllerMutationQuota``. Kafka charges
+while it decides.
 """
 
 from __future__ import annotations
@@ -31,30 +33,40 @@ class MutationQuota:
         self._quotas = quotas if quotas is not None and quotas.table.has(MUTATIONS) else None
         self._who = (ctx.principal, ctx.client_id)
         self._strict = ctx.api_version >= strict_since
-        self._counted: dict[object, KafkaError | None] = {}
+        self._admitted: dict[object, KafkaError | None] = {}
+        self._partitions = 0
+        """The admitted partitions that the bucket is not charged for yet."""
         self.wait_ms = 0.0
 
-    def count(self, what: object, partitions: int) -> None:
-        """Count `partitions` that `what` (a topic) is going to change. Raises THROTTLING_QUOTA_EXCEEDED."""
+    def admit(self, what: object, partitions: int) -> None:
+        """Admit a change of `partitions` of `what` (a topic). Raises THROTTLING_QUOTA_EXCEEDED."""
         if self._quotas is None:
             return
-        if what not in self._counted:
-            self._counted[what] = self._charge(self._quotas, partitions)
-        refusal = self._counted[what]
+        if what not in self._admitted:
+            refusal = self._admitted[what] = self._refusal(self._quotas)
+            if refusal is None:
+                self._partitions += partitions
+        refusal = self._admitted[what]
         if refusal is not None:
             raise refusal
 
-    def _charge(self, quotas: ClientQuotas, partitions: int) -> KafkaError | None:
-        if self._strict:
-            wait_ms = quotas.mutation_wait_ms(*self._who)
-            if wait_ms > 0:
+    def _refusal(self, quotas: ClientQuotas) -> KafkaError | None:
+        if not self._strict:
+            return None
+        wait_ms = quotas.mutation_wait_ms(*self._who, self._partitions)
+        if wait_ms <= 0:
+            return None
+        self.wait_ms = max(self.wait_ms, wait_ms)
+        text = "The throttling quota has been exceeded."
+        return KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, text)
+
+    def charge(self) -> None:
+        """Charge the client's bucket for the admitted partitions: they are decided."""
+        if self._quotas is not None:
+            partitions, self._partitions = self._partitions, 0
+            wait_ms = self._quotas.charge(MUTATIONS, *self._who, partitions)
+            if not self._strict:
                 self.wait_ms = max(self.wait_ms, wait_ms)
-                text = "The throttling quota has been exceeded."
-                return KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, text)
-            quotas.charge(MUTATIONS, *self._who, partitions)
-        else:
-            self.wait_ms = max(self.wait_ms, quotas.charge(MUTATIONS, *self._who, partitions))
-        return None
 
     def with_throttle_time(self, answer: M | Parked) -> M | Parked:
         """The answer, with how long its client has to wait."""

@@ -32,10 +32,10 @@ class TokenBucket:
         self.tokens -= amount
         return self.wait_ms(now_ms)
 
-    def wait_ms(self, now_ms: float) -> float:
-        """How long until there is no debt."""
+    def wait_ms(self, now_ms: float, more: float = 0.0) -> float:
+        """How long until there is no debt, if `more` were used now."""
         self._fill(now_ms)
-        return max(-self.tokens, 0.0) / self.limit * MS_PER_S
+        return max(more - self.tokens, 0.0) / self.limit * MS_PER_S
 
     def change(self, limit: float, now_ms: float) -> None:
         """Another limit from now on; a debt stays, what was saved is bounded by the new limit."""
