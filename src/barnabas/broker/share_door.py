@@ -1,6 +1,8 @@
-"""The only way to a broker's share groups. It opens with the first request of a share group, or
-when this broker coordinates share partitions. A broker without share groups loads none of their
-modules. An open door passes on what the broker reports; a closed one ignores it.
+"""The only way to a broker's share groups.
+
+It opens with the first request of a share group, or when this broker coordinates share partitions.
+A broker without share groups loads none of their modules. An open door passes on what the broker
+reports; a closed one ignores it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Decides many new partitions of one request in slices, and writes them in one batch. As in Kafka
-all records of one CreateTopics or CreatePartitions are in one batch of the log: after a failover
-either all of them exist or none, and no client ever sees half a topic. Deciding and encoding the
-records, and reading them back into columns, may take many turns; the controller serves other
-requests in between. Appending the batch and adding the columns to the image takes one turn. If
-brokers, their configurations or features change meanwhile, the request is decided again; after a
+"""Decides many new partitions of one request in slices, and writes them in one batch.
+
+As in Kafka all records of one CreateTopics or CreatePartitions are in one batch of the log: after a
+failover either all of them exist or none, and no client ever sees half a topic. Deciding and
+encoding the records, and reading them back into columns, may take many turns; the controller serves
+other requests in between. Appending the batch and adding the columns to the image takes one turn.
+If brokers, their configurations or features change meanwhile, the request is decided again; after a
 few such changes it is decided in one turn.
 """
 

@@ -1,6 +1,7 @@
-"""Adds the requester of a decision as the reason on its records. The reason of most records is the
-event that led to them. A configuration or a feature level changes because a client asks for it:
-then the reason names that client's principal and client id.
+"""Adds the requester of a decision as the reason on its records.
+
+The reason of most records is the event that led to them. A configuration or a feature level changes
+because a client asks for it: then the reason names that client's principal and client id.
 """
 
 from __future__ import annotations

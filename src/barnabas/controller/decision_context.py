@@ -1,8 +1,10 @@
 """The state that deciders read: the image with its uncommitted part, and facts that the image does
-not have. These are the controller's own configuration (defaults of topics), and the brokers that
-leave or arrive in the present decision, since their registrations do not say so yet. `departing`
-brokers are being fenced or shut down: they may no longer lead or enter an ISR. Sessions and
-connections belong to the runtime.
+not have.
+
+These are the controller's own configuration (defaults of topics), and the brokers that leave or
+arrive in the present decision, since their registrations do not say so yet. `departing` brokers are
+being fenced or shut down: they may no longer lead or enter an ISR. Sessions and connections belong
+to the runtime.
 """
 
 from __future__ import annotations

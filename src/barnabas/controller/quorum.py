@@ -1,6 +1,7 @@
-"""The seam between the controller and the metadata quorum: its calls and its events. It is declared
-here so that the controller does not import Raft. The node passes the quorum's replica or another
-coordination backend.
+"""The seam between the controller and the metadata quorum: its calls and its events.
+
+It is declared here so that the controller does not import Raft. The node passes the quorum's
+replica or another coordination backend.
 """
 
 from __future__ import annotations

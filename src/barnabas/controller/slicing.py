@@ -1,10 +1,12 @@
-"""Decides about thousands of partitions or topics, each on its own. A decider describes its pieces
-once (`in_pieces`). A few are decided at once and written in one batch. Many are decided a slice at
-a time (`DecisionBounds`), each on the cluster's state at that time. The runtime takes as many steps
-in one turn of the loop as fit into some milliseconds, and serves other requests in between. The
-answer follows when the last one is committed. If this controller ceases to be active meanwhile, the
-written records stay valid, the client gets NOT_CONTROLLER, and its retry finds them done. If a
-request names a partition twice, the second change is decided on the state after the first one.
+"""Decides about thousands of partitions or topics, each on its own.
+
+A decider describes its pieces once (`in_pieces`). A few are decided at once and written in one
+batch. Many are decided a slice at a time (`DecisionBounds`), each on the cluster's state at that
+time. The runtime takes as many steps in one turn of the loop as fit into some milliseconds, and
+serves other requests in between. The answer follows when the last one is committed. If this
+controller ceases to be active meanwhile, the written records stay valid, the client gets
+NOT_CONTROLLER, and its retry finds them done. If a request names a partition twice, the second
+change is decided on the state after the first one.
 """
 
 from __future__ import annotations

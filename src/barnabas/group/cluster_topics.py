@@ -1,5 +1,6 @@
-"""The cluster as groups see it: topics, their hashes, and the configuration of groups. It is a view
-of the metadata image; `changed` says which hashes to compute again.
+"""The cluster as groups see it: topics, their hashes, and the configuration of groups.
+
+It is a view of the metadata image; `changed` says which hashes to compute again.
 
 Source: KIP-1101; ``Utils.computeTopicHash`` and ``computeGroupHash`` of Apache Kafka 4.3 (XXH3 over
 the bytes that hash4j's stream makes of the values).

@@ -1,5 +1,7 @@
-"""JoinGroup of the classic protocol, for new and known, dynamic and static members. A request that
-has to wait is kept in the group (``ClassicGroupMember.parked_join``) until `rebalance` answers it.
+"""JoinGroup of the classic protocol, for new and known, dynamic and static members.
+
+A request that has to wait is kept in the group (``ClassicGroupMember.parked_join``) until
+`rebalance` answers it.
 
 Source: ``GroupMetadataManager.classicGroupJoin*`` of Apache Kafka 4.3; KIP-345 (static members),
 KIP-394 (clients get an id before they join), KIP-814 (a static leader that returns need not

@@ -1,5 +1,6 @@
-"""Rules of committed offsets: who may commit, read and delete them, and when they expire. The
-functions work on :class:`~barnabas.group.group_table.GroupTable` and
+"""Rules of committed offsets: who may commit, read and delete them, and when they expire.
+
+The functions work on :class:`~barnabas.group.group_table.GroupTable` and
 :class:`~barnabas.group.offset_table.OffsetTable`; none of them changes an offset; only the replay
 of records does.
 

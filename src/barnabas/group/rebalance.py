@@ -1,4 +1,5 @@
 """The rebalance of a classic group: members join until a deadline, then the next generation begins.
+
 A function here may change the group's state, answer waiting requests and set deadlines. The outcome
 that it returns has the records to write.
 

@@ -1,5 +1,7 @@
-"""Reads the topics to which a consumer subscribes from the metadata in its JoinGroup. The
-coordinator needs nothing else of them: in the classic protocol the members compute the assignment.
+"""Reads the topics to which a consumer subscribes from the metadata in its JoinGroup.
+
+The coordinator needs nothing else of them: in the classic protocol the members compute the
+assignment.
 
 Source: ``ConsumerProtocolSubscription`` v0, with which all later versions begin (KIP-429).
 """

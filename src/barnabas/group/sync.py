@@ -1,5 +1,7 @@
 """SyncGroup of the classic protocol: the leader sends the assignment, and each member gets its
-part. Members get it only when it is committed, so that the next coordinator knows it, too.
+part.
+
+Members get it only when it is committed, so that the next coordinator knows it, too.
 
 Source: ``GroupMetadataManager.classicGroupSync*`` and ``expirePendingSync`` of Apache Kafka 4.3;
 KIP-559.

@@ -1,6 +1,8 @@
 """Deadlines as data: one per key, taken in the order of time. Every heartbeat moves its member's
-deadline to a later time, so that has to be cheap. It leaves the heap unchanged: when the old entry
-is due, `take_due` replaces it by one for the new deadline. A heartbeat costs one assignment.
+deadline to a later time, so that has to be cheap.
+
+It leaves the heap unchanged: when the old entry is due, `take_due` replaces it by one for the new
+deadline. A heartbeat costs one assignment.
 """
 
 from __future__ import annotations

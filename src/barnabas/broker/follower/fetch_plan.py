@@ -1,6 +1,7 @@
 """Plans a follower's requests: a request names the partitions whose fetch offset the leader's
-session does not know. The plan owns the follower's half of a fetch session. It does not know logs,
-time or connections. Source: KIP-227.
+session does not know. The plan owns the follower's half of a fetch session.
+
+It does not know logs, time or connections. Source: KIP-227.
 """
 
 from __future__ import annotations

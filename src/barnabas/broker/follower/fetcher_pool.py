@@ -1,6 +1,7 @@
-"""All fetchers of one broker, and the fetcher of each partition. Partitions of one leader are
-spread over ``num.replica.fetchers`` fetchers. A fetcher without partitions is closed. Behaviour:
-Kafka's AbstractFetcherManager.
+"""All fetchers of one broker, and the fetcher of each partition.
+
+Partitions of one leader are spread over ``num.replica.fetchers`` fetchers. A fetcher without
+partitions is closed. Behaviour: Kafka's AbstractFetcherManager.
 
 A leader keeps a fetch that finds nothing new for half a second, and a partition added meanwhile
 would wait that long for its first one: a new topic, or a partition whose leader just died, would

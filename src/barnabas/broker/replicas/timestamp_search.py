@@ -1,6 +1,8 @@
-"""The searches by timestamp of one ListOffsets request. They read the disk on another thread. The
-response already has the answers that need no disk; each :class:`Search` fills in one of the others.
-A log that was truncated, lost a segment or moved to another directory meanwhile is searched again.
+"""The searches by timestamp of one ListOffsets request.
+
+They read the disk on another thread. The response already has the answers that need no disk; each
+:class:`Search` fills in one of the others. A log that was truncated, lost a segment or moved to
+another directory meanwhile is searched again.
 """
 
 from __future__ import annotations

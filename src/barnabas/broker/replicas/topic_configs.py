@@ -1,5 +1,6 @@
-"""The typed configuration of each topic's replicas here: the log's, and ``min.insync.replicas``. A
-topic's value overrides the broker's, which overrides the default. Topics without values of their
+"""The typed configuration of each topic's replicas here: the log's, and ``min.insync.replicas``.
+
+A topic's value overrides the broker's, which overrides the default. Topics without values of their
 own share one configuration. Every change of a configuration drops all that were derived.
 """
 

@@ -1,7 +1,9 @@
-"""The parts of a broker that serve share groups, connected. Handlers get them with the first
-request of a share group. This module also has the operations on groups that need share
-coordinators. Such an operation is decided in the group's coordinator; when that is committed, share
-coordinators are asked; and a second operation of the group notes the result.
+"""The parts of a broker that serve share groups, connected.
+
+Handlers get them with the first request of a share group. This module also has the operations on
+groups that need share coordinators. Such an operation is decided in the group's coordinator; when
+that is committed, share coordinators are asked; and a second operation of the group notes the
+result.
 
 Source: the parts of Kafka's ``BrokerServer`` and ``GroupCoordinatorService`` that share groups need.
 """

@@ -1,6 +1,7 @@
-"""Chooses the start offset of a new share partition by ``share.auto.offset.reset``. ``latest`` is
-the high watermark, ``earliest`` the log's start, and ``by_duration:PT1H`` the first record of the
-last hour. Source: ``ShareGroupAutoOffsetResetStrategy`` of Apache Kafka 4.3.
+"""Chooses the start offset of a new share partition by ``share.auto.offset.reset``.
+
+``latest`` is the high watermark, ``earliest`` the log's start, and ``by_duration:PT1H`` the first
+record of the last hour. Source: ``ShareGroupAutoOffsetResetStrategy`` of Apache Kafka 4.3.
 """
 
 from __future__ import annotations

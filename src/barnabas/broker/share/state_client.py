@@ -1,6 +1,8 @@
-"""Sends requests to share coordinators, among them this broker's own. A request goes to the leader
-of the share partition's part of ``__share_group_state``; the first request creates the topic. A
-request is retried until `patience_ms` are over if the coordinator is unknown, moves or loads.
+"""Sends requests to share coordinators, among them this broker's own.
+
+A request goes to the leader of the share partition's part of ``__share_group_state``; the first
+request creates the topic. A request is retried until `patience_ms` are over if the coordinator is
+unknown, moves or loads.
 
 Source: ``DefaultStatePersister`` and ``PersisterStateManager`` of Apache Kafka 4.3.
 """

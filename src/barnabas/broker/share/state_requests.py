@@ -1,6 +1,8 @@
-"""Serves the requests to share coordinators. Each partition of a request is an operation of its
-own, and the answer follows when all are committed. A request without topics, partitions or a group
-has an empty answer. Source: ``ShareCoordinatorService`` of Apache Kafka 4.3.
+"""Serves the requests to share coordinators.
+
+Each partition of a request is an operation of its own, and the answer follows when all are
+committed. A request without topics, partitions or a group has an empty answer. Source:
+``ShareCoordinatorService`` of Apache Kafka 4.3.
 """
 
 from __future__ import annotations

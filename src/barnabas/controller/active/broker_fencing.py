@@ -1,5 +1,7 @@
 """Fences brokers: those that end together are fenced together, and brokers with many partitions in
-slices. Until a broker's last partition is decided, its registration is not fenced yet. But it is in
+slices.
+
+Until a broker's last partition is decided, its registration is not fenced yet. But it is in
 `cluster.departing`, so it leads no further partition and enters no ISR. Every slice is a complete
 decision. If the controller changes between two slices, the next controller notices the same brokers
 and starts again.

@@ -1,4 +1,5 @@
 """Watches which brokers are alive, by sessions, connections and probes of the active controller.
+
 There are three ways to notice the end of a broker, the quickest first: its listener refuses
 connections after its heartbeat connection ended (the process is gone); a new incarnation registers;
 its session expires (the host is gone or the process is stuck).

@@ -1,6 +1,7 @@
-"""Registers this controller with the active one, so that others know its endpoints (KIP-919). Each
-process registers once, with its incarnation, the endpoints of its controller listeners, and its
-supported feature levels. The active controller writes its own registration. Another controller
+"""Registers this controller with the active one, so that others know its endpoints (KIP-919).
+
+Each process registers once, with its incarnation, the endpoints of its controller listeners, and
+its supported feature levels. The active controller writes its own registration. Another controller
 sends a request, and sends it again until the committed log has the registration.
 
 The records also show if two processes have one controller id: the registration of this process is

@@ -1,7 +1,8 @@
-"""The finalized levels of features: those that are committed. The active controller's image also
-has records that it has appended and that may be undone; ApiVersions must not name their levels. A
-change is noticed with the next commit. It takes effect when all records that had been appended by
-then are committed.
+"""The finalized levels of features: those that are committed.
+
+The active controller's image also has records that it has appended and that may be undone;
+ApiVersions must not name their levels. A change is noticed with the next commit. It takes effect
+when all records that had been appended by then are committed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Holds back a replica that enters and leaves an ISR again and again. Every change of an ISR costs
-a record and a wait of the leader. A replica at the edge of the lag bound would cause one every few
-seconds, and gain nothing. It may leave and rejoin a few times; then it waits, longer each time. It
-never waits if the ISR is below min ISR or a reassignment adds the replica: availability comes
-first. The counts are volatile: a new controller starts from zero.
+"""Holds back a replica that enters and leaves an ISR again and again.
+
+Every change of an ISR costs a record and a wait of the leader. A replica at the edge of the lag
+bound would cause one every few seconds, and gain nothing. It may leave and rejoin a few times; then
+it waits, longer each time. It never waits if the ISR is below min ISR or a reassignment adds the
+replica: availability comes first. The counts are volatile: a new controller starts from zero.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 """Periodic work on leaderships: it moves leaderships back to preferred leaders, and searches for
-missing leaders. A pass moves a bounded number of leaderships, and only where that is safe. A broker
-that leads too few of the partitions that prefer it (`percentage`) gets them back, if the preferred
-replica is live and in the ISR and no reassignment is under way. For every other partition there is
-a reason among the refusals. It is the partition's own reason, or one for its broker: if the broker
-is not available, lacks too few partitions, or has more such partitions than are reported one by
-one. A reported reason is reported again when it changes.
+missing leaders.
+
+A pass moves a bounded number of leaderships, and only where that is safe. A broker that leads too
+few of the partitions that prefer it (`percentage`) gets them back, if the preferred replica is live
+and in the ISR and no reassignment is under way. For every other partition there is a reason among
+the refusals. It is the partition's own reason, or one for its broker: if the broker is not
+available, lacks too few partitions, or has more such partitions than are reported one by one. A
+reported reason is reported again when it changes.
 
 Source: Kafka 3.9's ``leader.imbalance.per.broker.percentage`` (gone in 4, see
 docs/divergence.md), ReplicationControlManager.maybeBalancePartitionLeaders.

@@ -1,6 +1,7 @@
-"""Ends a controller that was started with the id of the leading controller, and says who leads. No
-other voter names a leader to a process that has the leader's own id, so this process would wait for
-a leader for ever. After `FIRST_CHECK_MS` without any leader since its start it asks the other
+"""Ends a controller that was started with the id of the leading controller, and says who leads.
+
+No other voter names a leader to a process that has the leader's own id, so this process would wait
+for a leader for ever. After `FIRST_CHECK_MS` without any leader since its start it asks the other
 static voters who is active (DescribeCluster, KIP-919). A voter may name a leader that died. So it
 takes two answers that are `CHECK_INTERVAL_MS` apart, and then the named endpoint itself has to say
 that it leads, which only another process can. The check asks only static voters: in a dynamic

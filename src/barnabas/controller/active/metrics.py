@@ -1,7 +1,8 @@
-"""The metrics of a controller, under Kafka's names where there are such names. ``barnabas cluster
-metrics`` shows them. No count is kept up to date: a request for the metrics computes the counts, in
-slices between which other requests are served. A million partitions cost a twentieth of a second
-per request, and nothing otherwise.
+"""The metrics of a controller, under Kafka's names where there are such names.
+
+``barnabas cluster metrics`` shows them. No count is kept up to date: a request for the metrics
+computes the counts, in slices between which other requests are served. A million partitions cost a
+twentieth of a second per request, and nothing otherwise.
 
 Source: Kafka's ControllerMetadataMetrics and QuorumControllerMetrics; KIP-631.
 """

@@ -1,6 +1,8 @@
-"""The last refused or delayed decisions with their reasons. They write no record, so they are kept
-here. Each controller keeps its own refusals, also after it resigned; they end with the process.
-``DescribeCluster`` on a controller's listener returns them (``barnabas cluster events``).
+"""The last refused or delayed decisions with their reasons.
+
+They write no record, so they are kept here. Each controller keeps its own refusals, also after it
+resigned; they end with the process. ``DescribeCluster`` on a controller's listener returns them
+(``barnabas cluster events``).
 """
 
 from __future__ import annotations

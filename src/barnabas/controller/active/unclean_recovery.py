@@ -1,9 +1,11 @@
 """Unclean recovery: ask the live replicas for their log ends, wait for a deadline, elect the
-furthest. It serves partitions whose ISR and ELR cannot lead and whose topic prefers any leader to
-none (``unclean.recovery.strategy=aggressive``, KIP-966). The answers are last epoch and log end
-offset; the greatest (epoch, offset) loses least, ties go by the order of assignment. The reason
-names the replicas that did not answer in time. A partition that gets a leader meanwhile drops out.
-The state here ends with the controller's activity: the next controller starts again.
+furthest.
+
+It serves partitions whose ISR and ELR cannot lead and whose topic prefers any leader to none
+(``unclean.recovery.strategy=aggressive``, KIP-966). The answers are last epoch and log end offset;
+the greatest (epoch, offset) loses least, ties go by the order of assignment. The reason names the
+replicas that did not answer in time. A partition that gets a leader meanwhile drops out. The state
+here ends with the controller's activity: the next controller starts again.
 
 Replicas are asked by ListOffsets as a debugging replica (id -2, timestamp latest): Apache Kafka
 brokers answer that from a follower with log end offset and epoch, while they answer

@@ -1,5 +1,6 @@
-"""Decides what a broker announces: that it leaves, or that some of its log directories failed. A
-broker may have tens of thousands of replicas. A few are decided at once, together with the record
+"""Decides what a broker announces: that it leaves, or that some of its log directories failed.
+
+A broker may have tens of thousands of replicas. A few are decided at once, together with the record
 that fences the broker or removes its directories. Many are decided in steps before that record. If
 this controller ceases to be active meanwhile, the broker repeats its announcement to the next one,
 which does the rest.

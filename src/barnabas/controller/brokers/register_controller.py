@@ -1,5 +1,6 @@
-"""Registers controllers: incarnation, endpoints, supported features (KIP-919). Also unregisters
-controllers that are gone.
+"""Registers controllers: incarnation, endpoints, supported features (KIP-919).
+
+Also unregisters controllers that are gone.
 """
 
 from __future__ import annotations

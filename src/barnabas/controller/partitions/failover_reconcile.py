@@ -1,9 +1,10 @@
-"""A new controller's search for work that its predecessor may have left half done. Decisions on
-many partitions are made in slices, so a controller can die between two slices. The image shows what
-is missing: a broker that is not active still leads or is in an ISR where it need not be, or a
-partition has no leader although one is possible. The search finds both, broker by broker, and
-decides by the ordinary rules; if nothing is missing, it writes no record. The same search follows
-when ELR is enabled or disabled, because the rules depend on it.
+"""A new controller's search for work that its predecessor may have left half done.
+
+Decisions on many partitions are made in slices, so a controller can die between two slices. The
+image shows what is missing: a broker that is not active still leads or is in an ISR where it need
+not be, or a partition has no leader although one is possible. The search finds both, broker by
+broker, and decides by the ordinary rules; if nothing is missing, it writes no record. The same
+search follows when ELR is enabled or disabled, because the rules depend on it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Changes partitions when brokers leave or arrive: ISR, ELR and leadership together. One pass goes
-over a broker's partitions. Each partition gets at most one record: every departing broker leaves
-its ISR in the same record.
+"""Changes partitions when brokers leave or arrive: ISR, ELR and leadership together.
+
+One pass goes over a broker's partitions. Each partition gets at most one record: every departing
+broker leaves its ISR in the same record.
 
 Source: Kafka's ReplicationControlManager.generateLeaderAndIsrUpdates; KIP-841, KIP-966.
 """

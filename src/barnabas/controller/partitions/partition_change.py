@@ -1,4 +1,5 @@
 """Turns a wanted change of one partition into the record that makes it, or none.
+
 `PartitionChangeBuilder` starts with the partition's state. A decider sets the fields that it wants
 to change and calls `build`. That completes a reassignment if possible, keeps the ELR, holds the
 election, and returns a PartitionChangeRecord with exactly the fields that differ.

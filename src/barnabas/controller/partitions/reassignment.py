@@ -1,6 +1,7 @@
-"""Reassigns replicas: begin, list, cancel (KIP-455). A reassignment adds the new replicas to the
-assignment at once, waits until all of them are in the ISR, and then removes the old ones. The last
-step is part of the change that makes it possible
+"""Reassigns replicas: begin, list, cancel (KIP-455).
+
+A reassignment adds the new replicas to the assignment at once, waits until all of them are in the
+ISR, and then removes the old ones. The last step is part of the change that makes it possible
 (:mod:`~barnabas.controller.partitions.partition_change`), so the partition's state is enough, and
 the controller may change at any step.
 

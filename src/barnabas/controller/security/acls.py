@@ -1,6 +1,7 @@
-"""CreateAcls and DeleteAcls: they decide the entries to write and to remove. An entry that exists
-is answered as created, without a record. Each filter removes the entries that match it; an entry
-that matches two filters is removed once, and is in both answers.
+"""CreateAcls and DeleteAcls: they decide the entries to write and to remove.
+
+An entry that exists is answered as created, without a record. Each filter removes the entries that
+match it; an entry that matches two filters is removed once, and is in both answers.
 
 Source: Kafka's AclControlManager and AclApis.
 """

@@ -1,4 +1,5 @@
 """The audit log of changes of access control: ACLs, SCRAM users, client quotas, delegation tokens.
+
 Each change is one event with the requesting principal, written when it is decided. The rate of
 events is bounded; changes above it are counted (``authorization.changes_left_out``), and the
 metadata log still has them. No event has a secret.

@@ -1,6 +1,7 @@
-"""Decides AlterClientQuotas (KIP-546, KIP-612). Each entity of a request succeeds or fails alone.
-Setting a value that is set already, and removing one that is not set, write no record. An address
-has to be numeric: looking up a name would block.
+"""Decides AlterClientQuotas (KIP-546, KIP-612).
+
+Each entity of a request succeeds or fails alone. Setting a value that is set already, and removing
+one that is not set, write no record. An address has to be numeric: looking up a name would block.
 
 Source: Kafka's ``ClientQuotaControlManager``.
 """

@@ -1,6 +1,7 @@
-"""Decides about delegation tokens: create, renew, expire, and remove expired ones. A renewal writes
-the token's record again with another date; a token that is expired at once is removed. Requests
-find the token by its HMAC. Times are dates in milliseconds since 1970.
+"""Decides about delegation tokens: create, renew, expire, and remove expired ones.
+
+A renewal writes the token's record again with another date; a token that is expired at once is
+removed. Requests find the token by its HMAC. Times are dates in milliseconds since 1970.
 
 Source: KIP-48, KIP-373, KIP-900; Kafka's ``DelegationTokenControlManager``.
 """

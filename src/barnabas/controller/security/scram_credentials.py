@@ -1,5 +1,7 @@
-"""Decides AlterUserScramCredentials (KIP-554). Each user of a request succeeds or fails alone.
-Clients salt passwords and never send them. Source: Kafka's ``ScramControlManager``.
+"""Decides AlterUserScramCredentials (KIP-554).
+
+Each user of a request succeeds or fails alone. Clients salt passwords and never send them. Source:
+Kafka's ``ScramControlManager``.
 """
 
 from __future__ import annotations

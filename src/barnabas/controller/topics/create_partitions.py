@@ -1,6 +1,8 @@
-"""Adds partitions to topics. Internal topics of coordinators keep their number of partitions: a
-group's offsets, or a transactional id's state, are in the partition that is the hash of the name
-modulo that number, and nothing would move them.
+"""Adds partitions to topics.
+
+Internal topics of coordinators keep their number of partitions: a group's offsets, or a
+transactional id's state, are in the partition that is the hash of the name modulo that number, and
+nothing would move them.
 
 Source: KIP-195, KIP-599; Kafka's ReplicationControlManager.createPartitions.
 """

@@ -1,7 +1,8 @@
-"""DeleteTopics: decides which topics are deleted, and the errors of the others. A topic that a
-request names more than once (by name, by id or by both) is not deleted, and is answered once with
-INVALID_REQUEST. So a client that gets an error finds the topic still there. Duplicates are looked
-for in the whole request before any decision.
+"""DeleteTopics: decides which topics are deleted, and the errors of the others.
+
+A topic that a request names more than once (by name, by id or by both) is not deleted, and is
+answered once with INVALID_REQUEST. So a client that gets an error finds the topic still there.
+Duplicates are looked for in the whole request before any decision.
 
 Source: Kafka's ControllerApis.deleteTopics, ReplicationControlManager.deleteTopics.
 """

@@ -1,7 +1,9 @@
 """One operation on a consumer group: the records that it decides, and the state that it decided so
-far. The group itself changes when the records are replayed; until then this object holds the new
-state. The steps come in the order of the methods: describe the member, resolve regular expressions,
-look at the topics' metadata, compute the target assignment, reconcile the member.
+far.
+
+The group itself changes when the records are replayed; until then this object holds the new state.
+The steps come in the order of the methods: describe the member, resolve regular expressions, look
+at the topics' metadata, compute the target assignment, reconcile the member.
 
 Source: the parts that ``consumerGroupHeartbeat`` and ``classicGroupJoinToConsumerGroup`` of
 ``GroupMetadataManager`` of Apache Kafka 4.3 share; KIP-1263.

@@ -1,6 +1,8 @@
 """The next assignment of a member of a consumer group: first it gives up partitions, then it
-receives others. A step takes the member, the target assignment and the partitions that the member
-reports to own. It returns the member one step further, or the same member if it has to wait.
+receives others.
+
+A step takes the member, the target assignment and the partitions that the member reports to own. It
+returns the member one step further, or the same member if it has to wait.
 
 States: STABLE → UNREVOKED_PARTITIONS (at its old epoch) while it has to give up partitions; →
 UNRELEASED_PARTITIONS (at the target's epoch) while other members have to; → STABLE with its whole

@@ -1,7 +1,8 @@
-"""Describes, alters and deletes offsets of a share group, also with the whole group. The share
-coordinator has the offsets; the group knows which partitions have any. One operation notes the
-change and returns the request for the share coordinator; when that is done, a second operation
-notes the result.
+"""Describes, alters and deletes offsets of a share group, also with the whole group.
+
+The share coordinator has the offsets; the group knows which partitions have any. One operation
+notes the change and returns the request for the share coordinator; when that is done, a second
+operation notes the result.
 
 Source: ``GroupMetadataManager.alterShareGroupOffsets``, ``sharePartitionsEligibleForOffsetDeletion``,
 ``shareGroupBuildPartitionDeleteRequest`` and ``completeDeleteShareGroupOffsets`` of Apache Kafka 4.3.

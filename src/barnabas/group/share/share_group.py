@@ -1,7 +1,8 @@
 """A share group: members, epochs, target assignment, and its partitions with state at the share
-coordinator, all undoable. Everything here is a function of the replayed records, except the
-deadline at which the topics' metadata are looked at again, and the times at which initializations
-began.
+coordinator, all undoable.
+
+Everything here is a function of the replayed records, except the deadline at which the topics'
+metadata are looked at again, and the times at which initializations began.
 
 Invariant: `assignment_epoch` <= `epoch`.
 

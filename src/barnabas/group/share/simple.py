@@ -1,7 +1,9 @@
 """The assignor `simple`: partitions have equal numbers of members, and members equal numbers of
-partitions. If there are more members than partitions, several members share one. If all members
-subscribe to the same topics, they are balanced over all topics together; else each topic is
-balanced over its subscribers. A member keeps its partitions as far as the balance allows.
+partitions.
+
+If there are more members than partitions, several members share one. If all members subscribe to
+the same topics, they are balanced over all topics together; else each topic is balanced over its
+subscribers. A member keeps its partitions as far as the balance allows.
 
 Source: ``SimpleAssignor`` of Apache Kafka 4.3; KIP-932.
 """

@@ -1,6 +1,8 @@
 """The assignor `range`: it cuts each topic into ranges, one per subscriber, and moves few
-partitions. A member of topics with equal numbers of partitions gets the same partition numbers of
-each, as joins need it. Source: ``RangeAssignor`` of Apache Kafka 4.3.
+partitions.
+
+A member of topics with equal numbers of partitions gets the same partition numbers of each, as
+joins need it. Source: ``RangeAssignor`` of Apache Kafka 4.3.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The assignor `uniform`: equal shares first, few moves second. If all members subscribe to the
-same topics, each member keeps its partitions up to its quota, and the others go to members below
-theirs. Otherwise a partition goes to its least loaded subscriber; then partitions move to members
-that have at least two fewer, until no such move is left.
+"""The assignor `uniform`: equal shares first, few moves second.
+
+If all members subscribe to the same topics, each member keeps its partitions up to its quota, and
+the others go to members below theirs. Otherwise a partition goes to its least loaded subscriber;
+then partitions move to members that have at least two fewer, until no such move is left.
 
 Source: ``UniformHomogeneousAssignmentBuilder`` and ``UniformHeterogeneousAssignmentBuilder`` of Apache
 Kafka 4.3: the properties, not the order of their moves.

@@ -1,6 +1,8 @@
 """Serves members of the classic protocol in a consumer group: JoinGroup, SyncGroup, Heartbeat,
-LeaveGroup. The coordinator computes their assignment, too: no such member leads, a generation is a
-member epoch, and SyncGroup returns the member's present assignment.
+LeaveGroup.
+
+The coordinator computes their assignment, too: no such member leads, a generation is a member
+epoch, and SyncGroup returns the member's present assignment.
 
 Source: ``GroupMetadataManager.classicGroup*ToConsumerGroup`` of Apache Kafka 4.3; KIP-848, "Migrating".
 """
