@@ -111,6 +111,11 @@ def is_int32(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= 10 and int(text) < 1 << 31
 
 
+def is_int64(text: str) -> bool:
+    """Whether `text` is a number from 0 to 2⁶³ - 1 in at most nineteen ASCII digits."""
+    return text.isascii() and text.isdigit() and len(text) <= 19 and int(text) < 1 << 63
+
+
 def uuid_text(value: Uuid) -> str:
     """Kafka's text form: 22 characters of URL-safe base64."""
     return urlsafe_b64encode(value).rstrip(b"=").decode("ascii")

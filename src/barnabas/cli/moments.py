@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from barnabas.config.validators import parse_duration as parse_duration
+from barnabas.types import is_int64
 
 _SECOND, _MINUTE, _HOUR, _DAY = 1_000, 60_000, 3_600_000, 86_400_000
 
@@ -19,6 +20,28 @@ def parse_date(text: str) -> int:
     if date.tzinfo is None:
         date = date.replace(tzinfo=UTC)
     return round(date.timestamp() * 1000)
+
+
+def parse_moment(text: str, now_ms: int) -> int:
+    """Milliseconds since 1970 of a date (`parse_date`), of ``-10m`` (so long before now), of ``now``, or of
+    ``@1761955200000`` (those milliseconds). Raises ``ValueError``."""
+    given = text.strip()
+    if given == "now":
+        return now_ms
+    try:
+        if given.startswith("-"):
+            return max(now_ms - parse_duration(given[1:]), 0)
+        if given.startswith("+"):
+            return now_ms + parse_duration(given[1:])
+        if given.startswith("@") and is_int64(given[1:]):
+            return int(given[1:])
+        if not given.startswith("@"):
+            return parse_date(given)
+    except ValueError:
+        pass
+    raise ValueError(
+        f"a time is 2026-11-24T17:00, -10m (before now), now or @MILLISECONDS, not {text!r}"
+    )
 
 
 def date_text(at_ms: int, form: str = "%Y-%m-%d %H:%M:%S") -> str:

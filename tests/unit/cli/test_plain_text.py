@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 import barnabas.cli
-from barnabas.cli.commands.consume import line_of
 from barnabas.cli.connection.connect import event_line, print_table, show, table_of
 from barnabas.cli.main import main
 from barnabas.cli.plain_text import say, visible, visible_bytes
+from barnabas.cli.records.record_json import Line
+from barnabas.cli.records.record_lines import chosen_format, with_options
 from barnabas.client.records import ConsumerRecord
+from barnabas.host.client import connect
 from barnabas.metadata.views.cluster_events import ClusterEvent
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -26,7 +28,8 @@ OWN_STREAMS = {
     "plain_text.py": {"print"},
     "connection/connect.py": {"Table", "Console"},
     "reassignment/reassignment_progress.py": {"Console"},
-    "commands/consume.py": {"buffer"},
+    "records/consuming.py": {"buffer"},
+    "progress.py": {"sys.stderr"},
 }
 """What each module may use of the ways to a stream; it makes text plain itself."""
 
@@ -77,17 +80,23 @@ def record(value: bytes) -> ConsumerRecord:
     return ConsumerRecord(topic="t", partition=0, offset=0, timestamp_ms=0, key=value, value=value)
 
 
+def line_of(*, raw: bool, keys: bool = False, as_json: bool = False) -> Line:
+    chosen = chosen_format(None, keys=keys, as_json=as_json)
+    with connect("localhost:1") as connected:
+        return with_options(chosen, null=None, is_raw=raw, registry=None).line(connected)
+
+
 def test_a_consumed_value_is_raw_for_programs_only() -> None:
     value = ESCAPES.encode() + b"\x9b\xff"
-    line = line_of(record(value), as_json=False, show_keys=True, raw=True)
+    line = line_of(raw=True, keys=True)(record(value))
     assert line == value + b"\t" + value + b"\n"
-    shown = line_of(record(value), as_json=False, show_keys=True, raw=False)
+    shown = line_of(raw=False, keys=True)(record(value))
     assert not CONTROL.search(shown.decode()) and b"\\x9b\\xff" in shown
 
 
 @pytest.mark.parametrize("raw", [False, True])
 def test_a_consumed_record_as_json_has_escapes_of_json(raw: bool) -> None:
-    line = line_of(record(HOSTILE.encode()), as_json=True, show_keys=False, raw=raw).decode()
+    line = line_of(raw=raw, as_json=True)(record(HOSTILE.encode())).decode()
     assert not CONTROL.search(line) and json.loads(line)["value"] == HOSTILE
 
 

@@ -8,11 +8,11 @@ from typing import Any, cast
 
 import pytest
 
+from barnabas.cli.records.record_filter import RecordFilter
 from barnabas.console.cluster_views import record_search
 from barnabas.console.cluster_views.record_search import (
     JSON_CHARS_MAX,
     SHOWN_BYTES_MAX,
-    RecordFilter,
     SearchResult,
     search,
     shown_record,

@@ -1,172 +1,142 @@
-"""``barnabas consume``: records of a topic to standard output, one per line."""
+"""``barnabas consume``: records of topics to standard output."""
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Callable
-from functools import partial
-from typing import Any
+from typing import NamedTuple
 
 import typer
 
-from barnabas.cli.connection.connect import USAGE, AsJson, Bootstrap, Data, cluster
+from barnabas.cli.connection.connect import (
+    USAGE,
+    AsJson,
+    Bootstrap,
+    Data,
+    cluster,
+    registry_user,
+)
 from barnabas.cli.failure import Failure
-from barnabas.cli.plain_text import json_line, visible_bytes
-from barnabas.client.consumers.classic_protocol_member import check_pattern, matched_topics
+from barnabas.cli.moments import parse_moment
+from barnabas.cli.records import options
+from barnabas.cli.records.consuming import Printing, print_partitions, pump, wall_ms
+from barnabas.cli.records.partition_choice import chosen, matched
+from barnabas.cli.records.read_range import ReadRange, ends_of, starts_at, starts_from
+from barnabas.cli.records.record_filter import RecordFilter
+from barnabas.cli.records.record_lines import chosen_format, with_options
+from barnabas.cli.records.registered_values import RegisteredValues
 from barnabas.client.consumers.consumer import ConsumerSettings
 from barnabas.client.consumers.fetch_requests import FetchSettings
 from barnabas.client.consumers.group_member import TopicPattern
 from barnabas.client.offsets import EARLIEST, LATEST
-from barnabas.client.records import ConsumerRecord
-from barnabas.host.client import BlockingConsumer, Connected
-from barnabas.host.process.end_request import EndRequest
+from barnabas.host.client import Connected
 from barnabas.types import TopicPartition
 
-POLL_MS = 200.0
+
+class ReadingBounds(NamedTuple):
+    """The options that say where reading begins and ends."""
+
+    from_beginning: bool
+    from_time: str | None
+    offset: str | None
+    exit_at_end: bool
+    to_time: str | None
+    to_offset: int | None
+
+    @property
+    def has_end(self) -> bool:
+        return self.exit_at_end or self.to_time is not None or self.to_offset is not None
+
+    def check(self, in_group: bool, partition: list[str]) -> None:
+        """Raises `Failure` for options that contradict each other."""
+        if sum((self.from_beginning, self.from_time is not None, self.offset is not None)) > 1:
+            raise Failure("give one of --from-beginning, --from and --offset", USAGE)
+        own = (self.from_time, self.offset, self.to_time, self.to_offset)
+        if in_group and (partition or any(given is not None for given in own)):
+            raise Failure("a group chooses partitions and offsets itself", USAGE)
+
+    def range(self, connected: Connected, partitions: list[TopicPartition]) -> ReadRange:
+        """The end of what is read. Raises ``ValueError``."""
+        found = ReadRange(ends_of(connected, partitions) if self.exit_at_end else {})
+        if self.to_offset is not None:
+            found.narrow(dict.fromkeys(partitions, self.to_offset))
+        if self.to_time is not None:
+            found.end_at_time(connected, partitions, self.to_time, wall_ms())
+        return found
+
+    def starts(
+        self, connected: Connected, partitions: list[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        """The offset at which each partition begins. Raises ``ValueError``."""
+        if self.from_time is not None:
+            return starts_from(connected, partitions, parse_moment(self.from_time, wall_ms()))
+        if self.offset is not None:
+            return starts_at(connected, partitions, self.offset)
+        return dict.fromkeys(partitions, EARLIEST if self.reset == "earliest" else LATEST)
+
+    @property
+    def reset(self) -> str:
+        """The ``auto.offset.reset``: what ends nowhere begins at the end."""
+        return "earliest" if self.from_beginning or self.has_end else "latest"
 
 
 def command(
     topics: list[str] = typer.Argument(None, metavar="TOPIC...", show_default=False),
-    include: str | None = typer.Option(
-        None, "--include", help="All topics whose whole name this regular expression matches."
-    ),
+    include: options.Include = None,
     group: str | None = typer.Option(None, "--group", "-g", help="Share the work and commit."),
     from_beginning: bool = typer.Option(False, "--from-beginning", "-f"),
-    partition: list[int] = typer.Option([], "--partition", "-p", help="Only these."),
-    offset: int | None = typer.Option(None, "--offset", "-o", help="Begin here."),
-    max_records: int | None = typer.Option(None, "--max-records", "-n", min=1),
+    from_time: options.FromTime = None,
+    to_time: options.ToTime = None,
+    partition: options.Partitions = [],  # noqa: B006 - typer reads it
+    offset: options.Offset = None,
+    to_offset: options.ToOffset = None,
+    max_records: options.MaxRecords = None,
     exit_at_end: bool = typer.Option(False, "--exit", "-e", help="End where the topic ends now."),
-    timeout_s: float | None = typer.Option(
-        None, "--timeout", help="End when nothing came for so many seconds."
-    ),
+    timeout_s: options.Timeout = None,
     read_committed: bool = typer.Option(False, help="Only committed records."),
-    show_keys: bool = typer.Option(False, "--keys", "-k", help="Key, tab, value."),
-    raw: bool = typer.Option(
-        False,
-        "--raw",
-        help="Bytes as they are; a terminal gets control characters as escapes otherwise.",
-    ),
+    key: options.FilterKey = "",
+    header: options.FilterHeader = "",
+    path: options.FilterPath = "",
+    form: options.Format = None,
+    show_keys: options.ShowKeys = False,
+    null: options.Null = None,
+    raw: options.Raw = False,
+    registry: options.Registry = None,
     bootstrap: Bootstrap = None,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print values; with --json every record whole, one JSON object per line."""
-    if group and (partition or offset is not None):
-        raise Failure("a group chooses partitions and offsets itself", USAGE)
+    """Print values; with --json every record whole, one JSON object per line, which `produce
+    --json-records` writes again."""
+    bounds = ReadingBounds(from_beginning, from_time, offset, exit_at_end, to_time, to_offset)
+    bounds.check(bool(group), partition)
     if bool(topics) == (include is not None):
         raise Failure("name topics, or --include with a regular expression", USAGE)
-    reset = "earliest" if from_beginning or exit_at_end else "latest"
     settings = ConsumerSettings(
-        auto_offset_reset=reset, fetch=FetchSettings(read_committed=read_committed)
+        auto_offset_reset=bounds.reset, fetch=FetchSettings(read_committed=read_committed)
     )
-    with cluster(bootstrap, data) as connected:
-        consumer = connected.consumer(group, settings)
-        pattern = None if include is None else TopicPattern(include)
-        if pattern is not None:
-            topics = _matched(connected, pattern)
-        # A group may wait for topics that do not exist yet.
-        partitions = chosen(connected, topics, partition) if exit_at_end or not group else []
-        ends = ends_of(connected, partitions) if exit_at_end else {}
-        if group:
-            consumer.inner.subscribe(topics if pattern is None else pattern)
-        else:
-            begin = offset if offset is not None else EARLIEST if reset == "earliest" else LATEST
-            consumer.inner.assign(dict.fromkeys(partitions, begin))
-        line = partial(
-            line_of, as_json=as_json, show_keys=show_keys, raw=raw or not sys.stdout.isatty()
-        )
-        pump(connected, consumer, ends, max_records, timeout_s, line, bool(group))
-
-
-def _matched(connected: Connected, pattern: TopicPattern) -> list[str]:
-    """Topics that exist now; later ones are for groups."""
     try:
-        check_pattern(pattern)
+        shown = with_options(
+            chosen_format(form, as_json=as_json, keys=show_keys),
+            null=null,
+            is_raw=raw or not sys.stdout.isatty(),
+            registry=None if registry is None else RegisteredValues(registry, *registry_user(data)),
+        )
+        with cluster(bootstrap, data) as connected:
+            pattern = None if include is None else TopicPattern(include)
+            if pattern is not None:
+                topics = matched(connected, pattern)
+            # A group may wait for topics that do not exist yet.
+            some = chosen(connected, topics, partition) if exit_at_end or not group else []
+            printing = Printing(
+                shown.line(connected), bounds.range(connected, some),
+                RecordFilter(key, header, path), max_records, timeout_s, commits=bool(group),
+            )  # fmt: skip
+            if group:
+                consumer = connected.consumer(group, settings)
+                consumer.inner.subscribe(topics if pattern is None else pattern)
+                pump(connected, consumer, printing)
+            else:
+                starts = bounds.starts(connected, some)
+                print_partitions(connected, starts, printing, shown, settings)
     except ValueError as fault:
         raise Failure(str(fault), USAGE) from fault
-    return matched_topics(pattern, {topic.name: topic for topic in connected.topics()})
-
-
-def chosen(connected: Connected, topics: list[str], only: list[int]) -> list[TopicPartition]:
-    partitions = connected.partitions_of(topics)
-    for number in only:
-        if not any(tp.partition == number for tp in partitions):
-            raise Failure(f"there is no partition {number} of {', '.join(topics)}")
-    return [tp for tp in partitions if not only or tp.partition in only]
-
-
-def ends_of(connected: Connected, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-    return {tp: found.offset for tp, found in connected.offsets(partitions).items()}
-
-
-def pump(
-    connected: Connected,
-    consumer: BlockingConsumer,
-    ends: dict[TopicPartition, int],
-    max_records: int | None,
-    timeout_s: float | None,
-    line: Callable[[ConsumerRecord], bytes],
-    commits: bool,
-) -> None:
-    """Print until something says that it is enough; commit what was printed."""
-    printed, silent_ms = 0, 0.0
-    end_request = EndRequest()  # it leaves its group then, too
-    write = sys.stdout.buffer.write
-    try:
-        while not end_request.is_made and (max_records is None or printed < max_records):
-            if ends and _is_at(ends, consumer, in_group=commits):
-                break
-            limit = 500 if max_records is None else min(500, max_records - printed)
-            records = consumer.poll(POLL_MS, limit)
-            for record in records:
-                write(line(record))
-            printed += len(records)
-            sys.stdout.buffer.flush()
-            if records and commits:
-                consumer.commit()
-            silent_ms = 0.0 if records else silent_ms + POLL_MS
-            if timeout_s is not None and silent_ms >= timeout_s * 1000:
-                break
-    except OSError:  # the pipe is closed: leave, so that the group need not wait for this member
-        consumer.close()
-        raise
-    consumer.close()
-
-
-def _is_at(ends: dict[TopicPartition, int], consumer: BlockingConsumer, *, in_group: bool) -> bool:
-    """Whether everything was read: in a group all that this member was given."""
-    inner = consumer.inner
-    if in_group and not inner.is_stable:
-        return False
-    for tp in inner.assignment if in_group else ends:
-        position = inner.position(tp)
-        if position is None or position < ends.get(tp, 0):
-            return False
-    return True
-
-
-def line_of(record: ConsumerRecord, *, as_json: bool, show_keys: bool, raw: bool) -> bytes:
-    """The record as a line of bytes. JSON has no control character in any case."""
-    if as_json:
-        return json_line(json.dumps(plain(record), ensure_ascii=False)).encode() + b"\n"
-    value = b"" if record.value is None else record.value
-    if show_keys:
-        value = (b"" if record.key is None else record.key) + b"\t" + value
-    return (value if raw else visible_bytes(value)) + b"\n"
-
-
-def plain(record: ConsumerRecord) -> dict[str, Any]:
-    return {
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "timestamp": record.timestamp_ms,
-        "key": _text(record.key),
-        "value": _text(record.value),
-        "headers": [[name, _text(content)] for name, content in record.headers],
-    }
-
-
-def _text(data: bytes | None) -> str | None:
-    return None if data is None else data.decode("utf-8", "backslashreplace")

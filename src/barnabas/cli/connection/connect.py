@@ -40,6 +40,7 @@ from barnabas.wire.messages.describe_cluster_request import DescribeClusterReque
 CONNECT_TIMEOUT_MS = 5_000.0
 """A bootstrap server must answer within this time: a person waits for the command."""
 REFUSED, USAGE, UNREACHABLE = 1, 2, 3
+REGISTRY_USER = "basic.auth.user.info"
 CONTROLLERS = 2
 """Endpoint type of DescribeCluster."""
 WIDTH_UNBOUNDED = 1_000_000
@@ -118,6 +119,12 @@ def command_config(data: Path | None = None) -> dict[str, str]:
         raise Failure(f"{file}: {error}", USAGE) from error
     except ValueError as error:
         raise Failure(f"{file} is no properties file: {error}", USAGE) from error
+
+
+def registry_user(data: Path | None = None) -> tuple[str, str]:
+    """The user and the password for a schema registry, of ``basic.auth.user.info``. Raises `Failure`."""
+    user, _, password = command_config(data).get(REGISTRY_USER, "").partition(":")
+    return user, password
 
 
 @contextmanager

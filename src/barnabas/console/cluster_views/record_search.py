@@ -7,13 +7,13 @@ bytes are hostile: they are decoded here, and a template escapes them.
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from heapq import heappush, heappushpop
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from barnabas.cli.moments import parse_date
+from barnabas.cli.records.record_filter import RecordFilter, text_of
 from barnabas.client.consumers.fetch_requests import FetchedRun
 from barnabas.client.network.cluster_metadata import TopicMetadata
 from barnabas.client.offsets import EARLIEST, LATEST
@@ -35,25 +35,6 @@ REGISTRY = "registry"
 Decode = Callable[[bytes], tuple[str | None, str]]
 """A value as text, or None and a sentence that says why it has none."""
 _ENCODER = json.JSONEncoder(indent=2, ensure_ascii=False)
-_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
-
-
-class RecordFilter(NamedTuple):
-    """Conditions on a record; an empty one lets all pass. `path` is ``a.b[0]`` or ``a.b[0]=value``."""
-
-    key: str = ""
-    header: str = ""
-    path: str = ""
-
-    def passes(self, record: Record) -> bool:
-        if self.key and self.key not in text_of(record.key):
-            return False
-        if self.header:
-            name, equals, value = self.header.partition("=")
-            found = [text_of(content) for key, content in record.headers if key == name]
-            if not found or (equals and value not in found):
-                return False
-        return not self.path or _has(record.value, self.path)
 
 
 class ShownRecord(NamedTuple):
@@ -79,10 +60,6 @@ class SearchResult(NamedTuple):
     records: list[ShownRecord]
     scanned: int
     stopped: str
-
-
-def text_of(data: bytes | None) -> str:
-    return "" if data is None else bytes(data).decode("utf-8", "backslashreplace")
 
 
 def begins(
@@ -244,20 +221,6 @@ def _hex(data: bytes) -> str:
         readable = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
         lines.append(f"{at:06x}  {row.hex(' '):<47}  {readable}")
     return "\n".join(lines)
-
-
-def _has(data: bytes | None, path: str) -> bool:
-    where, equals, wanted = path.partition("=")
-    try:
-        value: Any = json.loads(bytes(data or b""))
-        for name, index in _STEP.findall(where.removeprefix("$").lstrip(".")):
-            value = value[name] if name else value[int(index)]
-        if not equals:
-            return True
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    except (ValueError, KeyError, IndexError, TypeError, RecursionError):
-        return False
-    return text == wanted
 
 
 def readable(view: TopicMetadata, chosen: Sequence[int]) -> list[TopicPartition]:

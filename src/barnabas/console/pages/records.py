@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from barnabas.cli.records.record_filter import RecordFilter
+from barnabas.cli.records.registered_values import RegisteredValues
 from barnabas.console.cluster_views.record_search import (
     BEGINS,
     FORMATS,
     REGISTRY,
-    RecordFilter,
     SearchResult,
     begins,
     readable,
     search,
 )
-from barnabas.console.cluster_views.registered_values import RegisteredValues
 from barnabas.console.pages.page import Page, PageRequest
 
 COUNT, COUNT_MAX = 50, 500

@@ -1,7 +1,8 @@
 """Values that a schema registry describes, as JSON: Avro, Protobuf and JSON Schema in Confluent's framing.
 
 The decoders are those of pipelines, which need no Spark. The packages that they need are loaded with the
-first value. A registry that does not answer is asked once for each page.
+first value. A registry that does not answer is asked once for each page of the console, and once for each
+``barnabas consume``.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ NEEDED = "decoding needs packages: pip install 'barnabas[fast,formats]'"
 
 @dataclass
 class RegisteredValues:
-    """Decodes the values of one page by the registry at `url`."""
+    """Decodes the values of one page, or of one command, by the registry at `url`."""
 
     url: str
     user: str = ""
     password: str = field(default="", repr=False)
     problem: str = ""
-    """Why nothing more is decoded on this page."""
+    """Why nothing more is decoded."""
     _decoders: dict[int, Any] = field(default_factory=dict, repr=False)
 
     def text_of(self, value: bytes) -> tuple[str | None, str]:

@@ -9,9 +9,9 @@ from io import BytesIO
 import fastavro
 import pytest
 
-from barnabas.console.cluster_views import registered_values
+from barnabas.cli.records import registered_values
+from barnabas.cli.records.registered_values import RegisteredValues
 from barnabas.console.cluster_views.record_search import REGISTRY, shown_record
-from barnabas.console.cluster_views.registered_values import RegisteredValues
 from barnabas.pipeline.formats.framing import framed
 from barnabas.pipeline.formats.protobuf_schema import class_of, message_of, pool_of
 from barnabas.pipeline.formats.schema_registry import RegisteredSchema
