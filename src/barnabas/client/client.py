@@ -203,13 +203,9 @@ class Client:
         while True:
             try:
                 return await attempt()
-            except ChannelError as error:
+            except (ChannelError, KafkaError) as error:
                 trying.failure = error
-                if error.kind in FINAL or self.now_ms() + backoff_ms > trying.deadline_ms:
-                    raise
-            except KafkaError as error:
-                trying.failure = error
-                if not error.retriable or self.now_ms() + backoff_ms > trying.deadline_ms:
+                if not may_pass(error) or self.now_ms() + backoff_ms > trying.deadline_ms:
                     raise
             await self.tasks.sleep(backoff_ms)
             backoff_ms = min(backoff_ms * 2, BACKOFF_MS_MAX)
@@ -305,6 +301,13 @@ class Client:
 
 
 COORDINATOR_MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+
+
+def may_pass(error: Exception) -> bool:
+    """Whether asking again may bring another answer."""
+    if isinstance(error, KafkaError):
+        return error.retriable
+    return isinstance(error, ChannelError) and error.kind not in FINAL
 
 
 def raise_for(code: int, message: str | None = None) -> None:

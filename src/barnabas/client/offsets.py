@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from barnabas.client.client import (
     API_TIMEOUT_MS,
     ATTEMPT_TIMEOUT_MS,
-    FINAL,
     GROUP,
     Client,
+    may_pass,
     raise_for,
 )
 from barnabas.client.network import legacy_requests
@@ -147,7 +147,7 @@ async def existing_offsets(
             client.cluster.forget(name)
         errors = [error for error in failures if error is not None]
         if errors:
-            raise min(errors, key=_may_pass)
+            raise min(errors, key=may_pass)
         for tp in left:
             code = ErrorCode.LEADER_NOT_AVAILABLE
             if tp not in leaderless:
@@ -156,12 +156,6 @@ async def existing_offsets(
 
     await client.retry(attempt, timeout_ms=timeout_ms)
     return found
-
-
-def _may_pass(error: Exception) -> bool:
-    if isinstance(error, KafkaError):
-        return error.retriable
-    return isinstance(error, ChannelError) and error.kind not in FINAL
 
 
 def _led(

@@ -125,6 +125,8 @@ class FakeCluster:
         self.committed: dict[int, int] = {}
         self.committed_epochs: dict[int, int] = {}
         self.faults: deque[ErrorCode] = deque()
+        self.left_out: deque[int] = deque()
+        """Partitions that the next answers leave out, though what was asked is done."""
         self.mute = 0
         self.unknown = False
         """Metadata say that there is no topic."""
@@ -191,6 +193,13 @@ class FakeCluster:
     def offsets(self) -> dict[TopicPartition, tuple[int, int]]:
         return {TopicPartition("t", i): (p.start, p.end) for i, p in self.partitions.items()}
 
+    def without_one(self, answers: list[Any], index: str = "partition_index") -> list[Any]:
+        """`answers` without the partition that is to be left out next."""
+        if not self.left_out:
+            return answers
+        gone = self.left_out.popleft()
+        return [answer for answer in answers if getattr(answer, index) != gone]
+
     # -- handlers --------------------------------------------------------------------------------
 
     def metadata(self, request: Any, ctx: RequestContext, node: int) -> Any:
@@ -251,7 +260,9 @@ class FakeCluster:
         return produce_response.ProduceResponse(
             responses=[
                 produce_response.TopicProduceResponse(
-                    name="t", topic_id=self.topic_id, partition_responses=answers
+                    name="t",
+                    topic_id=self.topic_id,
+                    partition_responses=self.without_one(answers, "index"),
                 )
             ]
         )
@@ -275,6 +286,8 @@ class FakeCluster:
                 else:
                     answer.records = partition.read(wanted.fetch_offset)
                 answers.append(answer)
+        left_out = bool(self.left_out)
+        answers = self.without_one(answers)
         response = fetch_response.FetchResponse(
             responses=[
                 fetch_response.FetchableTopicResponse(
@@ -282,7 +295,7 @@ class FakeCluster:
                 )
             ]
         )
-        if any(a.error_code or len(a.records or b"") for a in answers):
+        if left_out or any(a.error_code or len(a.records or b"") for a in answers):
             return response
         parked = Parked()
         at = self.ports.clock.now_ms() + request.max_wait_ms
@@ -307,7 +320,9 @@ class FakeCluster:
                     )
                 )
             topics.append(
-                list_offsets_response.ListOffsetsTopicResponse(name=topic.name, partitions=parts)
+                list_offsets_response.ListOffsetsTopicResponse(
+                    name=topic.name, partitions=self.without_one(parts)
+                )
             )
         return list_offsets_response.ListOffsetsResponse(topics=topics)
 
@@ -352,11 +367,19 @@ class FakeCluster:
         for topic in request.topics:
             code = 0 if topic.topic_id == self.topic_id else ErrorCode.UNKNOWN_TOPIC_ID
             for p in topic.partitions:
-                told.append(offset_commit_response.OffsetCommitResponsePartition(error_code=code))
+                told.append(
+                    offset_commit_response.OffsetCommitResponsePartition(
+                        partition_index=p.partition_index, error_code=code
+                    )
+                )
                 if not code:
                     self.committed[p.partition_index] = p.committed_offset
                     self.committed_epochs[p.partition_index] = p.committed_leader_epoch
-        topics = [offset_commit_response.OffsetCommitResponseTopic(partitions=told)]
+        topics = [
+            offset_commit_response.OffsetCommitResponseTopic(
+                name="t", topic_id=self.topic_id, partitions=self.without_one(told)
+            )
+        ]
         return offset_commit_response.OffsetCommitResponse(topics=topics)
 
     def fetch_offsets(self, request: Any, ctx: RequestContext, node: int) -> Any:
@@ -374,7 +397,7 @@ class FakeCluster:
             for i in self.partitions
         ]
         topic = offset_fetch_response.OffsetFetchResponseTopics(
-            name="t", topic_id=self.topic_id, partitions=parts
+            name="t", topic_id=self.topic_id, partitions=self.without_one(parts)
         )
         group = offset_fetch_response.OffsetFetchResponseGroup(group_id="g", topics=[topic])
         return offset_fetch_response.OffsetFetchResponse(groups=[group])

@@ -6,12 +6,15 @@ older ones as for a gap; `forget_producers` is what 24 hours do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from functools import partial
+from typing import Any, TypeVar
 
+from barnabas.client.client import Client
 from barnabas.client.network.cluster_metadata import PartitionMetadata, TopicMetadata
 from barnabas.client.network.connection import ChannelError
 from barnabas.client.offsets import OffsetAndTimestamp
+from barnabas.host.programs.blocking_ports import BlockingPorts, wait_for
 from barnabas.pipeline.cluster_client import PartitionLeader
 from barnabas.pipeline.offsets import EARLIEST
 from barnabas.record.batch import HEADER_SIZE, BatchHeader, iterate
@@ -19,7 +22,16 @@ from barnabas.types import Endpoint, TopicPartition, Uuid
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import fetch_response, produce_response
 from barnabas.wire.messages.fetch_request import FetchRequest
+from barnabas.wire.messages.metadata_request import MetadataRequest
+from barnabas.wire.messages.metadata_response import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from barnabas.wire.messages.produce_request import ProduceRequest
+
+T = TypeVar("T")
 
 BROKER = Endpoint("fake", 9092)
 TOPIC_ID = Uuid(b"fake-topic-id-16")
@@ -112,6 +124,64 @@ class FakeCluster:
             for each, when in at.items()
             if each in self.logs
         }
+
+    def run(self, begin: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
+        """The client of each run is a new process: what a crash leaves under way ends with it."""
+        ports = BlockingPorts()
+        client = Client(ports, [BROKER])
+        try:
+            client.cluster.learn(self._metadata())
+            client.channels.send = partial(self._send, ports)  # type: ignore[method-assign]
+            return wait_for(ports.loop, client.tasks.start(begin(client), lambda _: None))
+        finally:
+            client.close()
+            ports.close()
+
+    def _send(
+        self,
+        ports: BlockingPorts,
+        target: Endpoint,
+        request: Any,
+        on_done: Callable[[Any], None],
+        *,
+        timeout_ms: float,
+        at_most: int | None = None,
+        **_: Any,
+    ) -> None:
+        """A crash ends the loop, and with it the run."""
+        try:
+            if isinstance(request, MetadataRequest):
+                answer: Any = self._metadata()
+            else:
+                answer = self.submit(target, request, timeout_ms=timeout_ms, at_most=at_most)
+        except Crash:
+            answer = Crash()
+
+        def arrive() -> None:
+            if isinstance(answer, Crash):
+                raise answer
+            try:
+                response = self.wait(answer)
+            except ChannelError as error:
+                response = error
+            on_done(response)
+
+        ports.loop.call_soon(arrive)
+
+    def _metadata(self) -> MetadataResponse:
+        topics = [
+            MetadataResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    MetadataResponsePartition(partition_index=index, leader_id=1, leader_epoch=1)
+                    for index in topic.partitions
+                ],
+            )
+            for topic in self.topics().values()
+        ]
+        broker = MetadataResponseBroker(node_id=1, host=BROKER.host, port=BROKER.port)
+        return MetadataResponse(brokers=[broker], topics=topics)
 
     def submit(
         self, endpoint: Endpoint, request: Any, *, timeout_ms: float, at_most: int | None = None

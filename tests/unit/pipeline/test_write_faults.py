@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark import TaskContext
 
+from barnabas.client.network.connection import ChannelError
 from barnabas.client.offsets import OffsetAndTimestamp
 from barnabas.pipeline.cluster_client import ClusterClient, offsets_of_all
 from barnabas.pipeline.errors import (
@@ -383,3 +384,25 @@ def test_the_second_of_two_publishing_drivers_accepts_the_commit(
     by_manifest.publish_once(settings, [stage(settings, rows(0, 90))], 0)
     assert values(cluster) == expected(0, 90)
     assert ledger.committed().batch == 0
+
+
+class LockedOut(FakeCluster):
+    """Brokers that this writer cannot authenticate to."""
+
+    asked = 0
+
+    def wait(self, answer: Any) -> Any:
+        self.asked += 1
+        raise ChannelError("authentication", "the password is wrong")
+
+
+def test_rows_are_refused_at_once_where_the_writer_is_not_let_in(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """They were sent again for as long as a dead broker is waited for."""
+    cluster = LockedOut()
+    monkeypatch.setattr(ClusterClient, "shared", lambda *_, **__: cluster)
+    settings = options(tmp_path)
+    with pytest.raises(WriteRefusedError, match=r"t-\d: authentication: the password is wrong"):
+        by_manifest.publish_once(settings, [stage(settings, rows(0, 1))], 0)
+    assert cluster.asked == 1

@@ -1,6 +1,6 @@
 """Chooses the partition of each record and collects records into batches. Sans-IO.
 
-One `Lane` per partition has its batches in order. The key of a record chooses its partition; records without
+One lane per partition has its batches in order. The key of a record chooses its partition; records without
 a key go to one partition until its batch is full or sent (KIP-480, KIP-794). While a topic is unknown its
 records wait, in order, until their delivery time-out.
 
@@ -11,17 +11,18 @@ Source: Kafka's ``RecordAccumulator``.
 
 from __future__ import annotations
 
-from collections import deque
 from copy import copy
 from dataclasses import dataclass
 
 from barnabas.client.client import Client
 from barnabas.client.network.channels import ChannelError
 from barnabas.client.network.tasks import TaskOutcome
+from barnabas.client.producers.batch_sender import Lane, OutgoingBatch
 from barnabas.client.records import Delivery, ProducerRecord, partition_for
+from barnabas.record.builder import build_batch
 from barnabas.record.compression import Codec
 from barnabas.record.decode import Headers
-from barnabas.types import TopicPartition, new_tuple
+from barnabas.types import Buffer, TopicPartition, new_tuple
 from barnabas.wire.errors import ErrorCode, KafkaError
 
 SEQUENCE_MASK = 0x7FFFFFFF
@@ -44,26 +45,40 @@ class ProducerSettings:
     request_bytes_max: int = 1024 * 1024
 
 
-class ProducerBatch:
+class ProducerBatch(OutgoingBatch):
     """Records of one partition that are sent as one batch."""
 
     __slots__ = (
-        "attempts", "deadline_ms", "epoch", "linger_until_ms", "outcomes", "partition",
-        "producer_id", "records", "retry_at_ms", "sequence", "size",
+        "_settings", "epoch", "linger_until_ms", "outcomes", "producer_id", "records", "sequence",
+        "transactional",
     )  # fmt: skip
 
     def __init__(
         self, partition: TopicPartition, now_ms: float, settings: ProducerSettings
     ) -> None:
-        self.partition = partition
+        super().__init__(partition, 0, now_ms + settings.delivery_timeout_ms)
         self.records: list[tuple[bytes | None, bytes | None, Headers, int | None]] = []
         self.outcomes: list[TaskOutcome[Delivery]] = []
-        self.size = 0
         self.linger_until_ms = now_ms + settings.linger_ms
-        self.deadline_ms = now_ms + settings.delivery_timeout_ms
-        self.retry_at_ms = now_ms
-        self.attempts = 0
         self.producer_id = self.epoch = self.sequence = -1
+        self.transactional = False
+        self._settings = settings
+
+    def encoded(self) -> Buffer:
+        """Raises `KafkaError` where a record has no bytes, no text or no date: `add` takes it unseen."""
+        try:
+            return build_batch(
+                self.records,
+                timestamp_ms=0,
+                producer_id=self.producer_id,
+                producer_epoch=self.epoch,
+                base_sequence=self.sequence,
+                codec=self._settings.codec,
+                transactional=self.transactional,
+            )
+        except Exception as error:
+            text = f"it cannot be written: {error!r}"
+            raise KafkaError(ErrorCode.INVALID_RECORD, text) from error
 
     def add(self, record: ProducerRecord, size: int, timestamp_ms: int) -> TaskOutcome[Delivery]:
         outcome: TaskOutcome[Delivery] = TaskOutcome()
@@ -85,22 +100,16 @@ class ProducerBatch:
         return first, second
 
 
-class Lane:
-    """One partition: batches in order; the first may be in flight."""
-
-    __slots__ = ("batches", "in_flight", "next_sequence")
-
-    def __init__(self) -> None:
-        self.batches: deque[ProducerBatch] = deque()
-        self.in_flight = False
-        self.next_sequence = 0
-
-
 class RecordAccumulator:
     """All lanes of one producer; true while it has records."""
 
-    def __init__(self, client: Client, settings: ProducerSettings) -> None:
-        self.lanes: dict[TopicPartition, Lane] = {}
+    def __init__(
+        self,
+        client: Client,
+        settings: ProducerSettings,
+        lanes: dict[TopicPartition, Lane[ProducerBatch]],
+    ) -> None:
+        self.lanes = lanes
         self.buffered_bytes = 0
         self._client = client
         self._settings = settings

@@ -1,8 +1,8 @@
-"""Putting encoded batches into their partitions, each exactly once per identity and sequence.
+"""Publishes encoded batches, each exactly once per identity and sequence.
 
-Owns the produce requests of a writer's driver: acks=all, one batch per partition under way, and a
-batch is sent again until its partition's leader has answered for it. A broker recognises a batch
-by (producer id, epoch, base sequence), so that sending again never stores it twice.
+Owns what a failed batch means to a pipeline; :mod:`barnabas.client.producers.prepared_sender` sends: with
+acks=all, one batch per partition under way, again until the leader has answered for it. A broker recognises a
+batch by (producer id, epoch, base sequence), so that sending again never stores it twice.
 
 `landed` answers the other question, after a crash: which of these batches are in the log already?
 It reads batch headers from where the log ended before the first of them was sent.
@@ -10,36 +10,31 @@ It reads batch headers from where the log ended before the first of them was sen
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from barnabas.client.network.connection import ChannelError
-from barnabas.client.network.tasks import TaskOutcome
-from barnabas.client.producers.produce_requests import (
-    ACCEPTED,
-    ACKS_ALL,
-    IDENTITY_LOST,
-    answers_of,
-    produce_request,
-)
+from barnabas.client.client import may_pass
+from barnabas.client.network.channels import ChannelError
+from barnabas.client.producers.batch_sender import OutgoingBatch, SendOptions
+from barnabas.client.producers.prepared_sender import PreparedSender
+from barnabas.client.producers.produce_requests import IDENTITY_LOST
 from barnabas.client.producers.transaction_coordinator import ProducerIdentity
 from barnabas.client.transactions import PRODUCE_BEFORE_IMPLICIT
-from barnabas.pipeline.cluster_client import TRANSIENT, ClusterClient, offsets_of_all
+from barnabas.pipeline.cluster_client import ClusterClient, offsets_of_all
 from barnabas.pipeline.errors import BatchRefusedTooLargeError, PipelineError, WriteRefusedError
 from barnabas.pipeline.offsets import LATEST, Range
 from barnabas.pipeline.options import SinkOptions, SourceOptions
-from barnabas.pipeline.patience import Patience
+from barnabas.pipeline.patience import gave_up
 from barnabas.pipeline.read.range_reader import RangeReader
 from barnabas.record.batch import HEADER_SIZE, iterate, stamp_producer
-from barnabas.types import Endpoint, TopicPartition, Uuid
-from barnabas.wire.errors import ErrorCode, code_of
-from barnabas.wire.messages.produce_response import ProduceResponse
+from barnabas.types import Buffer, TopicPartition
+from barnabas.wire.errors import ErrorCode, KafkaError
 
 SEQUENCES = 1 << 31
 REQUEST_BYTES_MAX = 16 << 20
 
-AGAIN = TRANSIENT | {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.CORRUPT_MESSAGE}
+ANSWER_MS = 10_000.0
+"""The time of a request beside that in which the leader waits for in-sync replicas."""
 TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 IDENTITY_OR_TRANSACTION_LOST = IDENTITY_LOST | {
     ErrorCode.TRANSACTION_ABORTABLE,
@@ -79,13 +74,26 @@ def next_sequence(sequence: int, records: int) -> int:
     return (sequence + records) % SEQUENCES
 
 
-@dataclass(slots=True)
-class Lot:
-    """The content of one produce request: at most one batch of each partition."""
+class StampedBatch(OutgoingBatch):
+    """A batch with the identity in it, from its first attempt on."""
 
-    leader: Endpoint
-    partitions: list[TopicPartition] = field(default_factory=list)
-    topic_ids: dict[str, Uuid] = field(default_factory=dict)
+    __slots__ = ("_data", "_identity", "_transactional", "outgoing")
+
+    def __init__(
+        self, outgoing: Outgoing, identity: ProducerIdentity, *, transactional: bool
+    ) -> None:
+        super().__init__(outgoing.partition, outgoing.size)
+        self.outgoing = outgoing
+        self._identity = identity
+        self._transactional = transactional
+        self._data: memoryview | None = None
+
+    def encoded(self) -> Buffer:
+        if self._data is None:
+            data, sequence = self.outgoing.load(), self.outgoing.sequence
+            stamp_producer(data, *self._identity, sequence, is_transactional=self._transactional)
+            self._data = memoryview(data).toreadonly()
+        return self._data
 
 
 class Publisher:
@@ -103,17 +111,11 @@ class Publisher:
         self._transactional_id = transactional_id
         self._identity = identity
         self._options = options
-        self._timeout_ms = options.produce_timeout_ms
-        self._queues: dict[TopicPartition, deque[Outgoing]] = {}
-        self._stamped: dict[TopicPartition, bytearray] = {}
         self._lost: dict[TopicPartition, tuple[int, str]] = {}
         """Partitions that cannot use this identity any more: the sequence that was refused, and why.
         The other partitions keep using it."""
-        self._too_large: dict[TopicPartition, str] = {}
-        """Partitions whose topic does not take the size of a batch, and why."""
-        self._trouble: object = None
-        self.published = 0
-        """Batches that are known to stand in their logs."""
+        self._too_large: list[str] = []
+        """Why topics do not take the size of a batch."""
 
     def publish(self, batches: Iterable[Outgoing]) -> None:
         """Return when all are acknowledged by all in-sync replicas. Raises `WriteRefusedError`,
@@ -121,123 +123,48 @@ class Publisher:
         `IdentityLostError` and `BatchRefusedTooLargeError` nothing is under way any more: who asks for
         another identity must not find later what was sent under this one. In a transaction `FencedError`
         too."""
-        for batch in batches:
-            self._queues.setdefault(batch.partition, deque()).append(batch)
-        patience = Patience(self._cluster.patience_ms)
-        while self._queues:
-            before = self.published
-            trouble = self._round()
-            if self.published > before:
-                patience.renew()
-            if trouble is not None:
-                patience.wait(trouble)
+        transactional = self._transactional_id is not None
+        acks_ms = self._options.produce_timeout_ms
+        options = SendOptions(
+            acks_timeout_ms=acks_ms,
+            request_timeout_ms=acks_ms + ANSWER_MS,
+            request_bytes_max=REQUEST_BYTES_MAX,
+            transactional_id=self._transactional_id,
+        )
+        self._cluster.run(
+            lambda client: PreparedSender[StampedBatch](
+                client,
+                options,
+                self._on_failed,
+                patience_ms=self._cluster.patience_ms,
+                at_most=PRODUCE_BEFORE_IMPLICIT if transactional else None,
+            ).deliver(
+                StampedBatch(batch, self._identity, transactional=transactional)
+                for batch in batches
+            )
+        )
         if self._lost:
             refused = {(partition, sequence) for partition, (sequence, _) in self._lost.items()}
             raise IdentityLostError("; ".join(why for _, why in self._lost.values()), refused)
         if self._too_large:
-            raise BatchRefusedTooLargeError("; ".join(self._too_large.values()))
+            raise BatchRefusedTooLargeError("; ".join(self._too_large))
 
-    def _round(self) -> object:
-        """Send the first batch of each partition to its leader, and take the answers. Returns why
-        something has to be sent again, or None."""
-        self._trouble = None
-        sent: list[tuple[TaskOutcome[ProduceResponse], Lot]] = []
-        for lot in self._lots():
-            answer = self._cluster.submit(
-                lot.leader,
-                produce_request(
-                    [(partition, self._stamp(partition)) for partition in lot.partitions],
-                    lot.topic_ids.__getitem__,
-                    acks=ACKS_ALL,
-                    timeout_ms=self._timeout_ms,
-                    transactional_id=self._transactional_id,
-                ),
-                timeout_ms=self._timeout_ms + 10_000.0,
-                at_most=PRODUCE_BEFORE_IMPLICIT if self._transactional_id else None,
-            )
-            sent.append((answer, lot))
-        for answer, lot in sent:
-            try:
-                response = self._cluster.wait(answer)
-            except ChannelError as error:
-                self._failed(lot.partitions, error)
-                continue
-            self._on_response(response, lot)
-        return self._trouble
-
-    def _lots(self) -> list[Lot]:
-        """Partitions with something to send, by leader, within a request's size."""
-        lots: list[Lot] = []
-        filling: dict[Endpoint, tuple[Lot, int]] = {}
-        for partition in sorted(self._queues):
-            leader = self._cluster.leader(partition)
-            topic = self._cluster.topic(partition.topic)
-            if leader is None or topic is None:
-                self._failed([partition], f"{partition} has no leader")
-                continue
-            more = self._queues[partition][0].size
-            lot, size = filling.get(leader.endpoint, (None, 0))
-            if lot is None or size + more > REQUEST_BYTES_MAX:
-                lot, size = Lot(leader.endpoint), 0
-                lots.append(lot)
-            lot.partitions.append(partition)
-            lot.topic_ids[partition.topic] = topic.topic_id
-            filling[leader.endpoint] = (lot, size + more)
-        return lots
-
-    def _stamp(self, partition: TopicPartition) -> memoryview:
-        """The batch with the identity in it."""
-        if partition not in self._stamped:
-            batch = self._queues[partition][0]
-            data = batch.load()
-            identity = self._identity
-            stamp_producer(
-                data,
-                identity.producer_id,
-                identity.producer_epoch,
-                batch.sequence,
-                is_transactional=self._transactional_id is not None,
-            )
-            self._stamped[partition] = data
-        return memoryview(self._stamped[partition]).toreadonly()
-
-    def _on_response(self, response: ProduceResponse, lot: Lot) -> None:
-        names = {topic_id: name for name, topic_id in lot.topic_ids.items()}
-        for partition, answer in answers_of(response, names.get).items():
-            code = code_of(answer.error_code)
-            why = f"{partition}: {code.name} {answer.error_message or ''}".rstrip()
-            if code in ACCEPTED:
-                self._done(partition)
-            elif code in FENCED and self._transactional_id is not None:
-                raise FencedError(why)
-            elif code in IDENTITY_OR_TRANSACTION_LOST:
-                self._lost[partition] = (self._queues[partition][0].sequence, why)
-                self._drop(partition)
-            elif code in TOO_LARGE:
-                refused = self._queues[partition][0]
-                self._too_large[partition] = f"{why}: {too_large(refused, self._options)}"
-                self._drop(partition)
-            elif code in AGAIN:
-                self._failed([partition], why)
-            else:
-                raise WriteRefusedError(why)
-
-    def _done(self, partition: TopicPartition) -> None:
-        queue = self._queues[partition]
-        queue.popleft()
-        self._stamped.pop(partition, None)
-        self.published += 1
-        if not queue:
-            del self._queues[partition]
-
-    def _drop(self, partition: TopicPartition) -> None:
-        del self._queues[partition]
-        self._stamped.pop(partition, None)
-
-    def _failed(self, partitions: list[TopicPartition], why: object) -> None:
-        self._trouble = why
-        for partition in partitions:
-            self._cluster.forget(partition.topic)
+    def _on_failed(self, batch: StampedBatch, error: Exception) -> None:
+        """Keep what ends one partition; raise what ends all."""
+        code = error.code if isinstance(error, KafkaError) else None
+        why, outgoing = f"{batch.partition}: {error}", batch.outgoing
+        if code in FENCED and self._transactional_id is not None:
+            raise FencedError(why) from error
+        if code in IDENTITY_OR_TRANSACTION_LOST:
+            self._lost[batch.partition] = (outgoing.sequence, why)
+        elif code in TOO_LARGE:
+            self._too_large.append(f"{why}: {too_large(outgoing, self._options)}")
+        elif may_pass(error):
+            raise gave_up(self._cluster.patience_ms, why) from error
+        elif isinstance(error, (KafkaError, ChannelError)):
+            raise WriteRefusedError(why) from error
+        else:
+            raise error  # it could not be loaded
 
 
 def too_large(batch: Outgoing, options: SinkOptions) -> str:
