@@ -15,7 +15,7 @@ CODE := src tests tools bench examples
 # Nodes start three times as fast from compiled modules.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv demo test check format lint types layers tidy commits unit unit-first unit-second sim sim-mutants bench interop peers messages golden docs lock clean
+.PHONY: help venv demo test check format lint types layers tidy commits unit unit-first unit-second sim sim-mutants bench interop peers messages golden docs dist lock clean
 
 help: ## These lines
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -109,12 +109,17 @@ golden: ## Write tests/golden again by Kafka's own classes (after `make peers`, 
 docs: venv ## Write what is generated under docs/
 	$(BIN)/python -m tools.docs
 
+dist: venv ## Wheel, source distribution, list of packages (CycloneDX) and sums of what is committed, into dist
+	$(BIN)/python -m tools.distribution
+
 lock: venv ## Resolve pyproject.toml again into requirements/*.lock
 	$(PYTHON) -m venv build/lock && build/lock/bin/python -m pip install --quiet uv
 	build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade \
 	  --custom-compile-command "make lock" pyproject.toml -o requirements/runtime.lock
 	build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade \
 	  --custom-compile-command "make lock" --extra dev pyproject.toml -o requirements/dev.lock
+	build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade \
+	  --custom-compile-command "make lock" requirements/release.in -o requirements/release.lock
 
 clean: ## Remove what was built; .venv and peers stay
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
