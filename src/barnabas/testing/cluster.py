@@ -25,11 +25,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from barnabas.config.properties import parse_properties
+from barnabas.host.programs.removable_directory import mark_removable
 from barnabas.host.system.processes import has_ended
 
 POLL_S = 0.02
-EPHEMERAL_MARK = ".ephemeral"
-"""The file by which `barnabas up` knows that it may remove the directory."""
 KILL_S = 15.0
 """A killed process may still wait for a disk."""
 
@@ -104,7 +103,7 @@ class Cluster:
         arguments = ["up", "--nodes", str(self.nodes), "--data", str(self.directory / "cluster")]
         arguments.append("--end-with-input")  # a pipe of this process, which may be killed
         if self._own_directory:
-            (self.directory / EPHEMERAL_MARK).touch()
+            mark_removable(self.directory)
             arguments += ["--remove-at-end", str(self.directory)]
         for key, value in self.settings.items():
             arguments += ["--set", f"{key}={value}"]

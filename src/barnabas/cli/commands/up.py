@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import sys
 import tempfile
@@ -34,6 +33,7 @@ from barnabas.config.meta_properties import (
 )
 from barnabas.host.disk import HostDisk
 from barnabas.host.loop import end_signals, new_loop
+from barnabas.host.programs.removable_directory import mark_removable, remove_if_marked
 from barnabas.host.system.processes import has_ended
 from barnabas.types import Endpoint, uuid_text
 
@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 ZOOKEEPER_MODE_NODES = 3
 """The nodes of a new cluster that ZooKeeper coordinates."""
 QUORUM_STATE = "__cluster_metadata-0/quorum-state"
-EPHEMERAL_MARK = ".ephemeral"
-"""The file by which a directory says that it was made to be removed."""
 WRONG_USE = 2
 """`connection.connect.USAGE`, which would load a client before the nodes have started."""
 PREDECESSOR_S = 6.0
@@ -151,21 +149,21 @@ def place_of(
     data: Path | None, *, ephemeral: bool, remove: Path | None
 ) -> Iterator[ClusterDirectory]:
     """The cluster's directory, locked. One that is ephemeral is removed at the end; so is `remove`, a folder
-    around it that has the file `EPHEMERAL_MARK`."""
+    around it that is marked as removable."""
     if data is None and not ephemeral:
         raise Failure("--data DIR is missing; --ephemeral needs none", WRONG_USE)
     if data is not None and ephemeral:
         raise Failure("--ephemeral has a directory of its own: leave out --data", WRONG_USE)
     if data is None:
         data = remove = Path(tempfile.mkdtemp(prefix="barnabas-"))
-        (data / EPHEMERAL_MARK).touch()
+        mark_removable(data)
     directory = ClusterDirectory(data)
     directory.lock()  # a directory that is in use is not removed
     try:
         yield directory
     finally:
-        if remove is not None and (remove / EPHEMERAL_MARK).exists():
-            shutil.rmtree(remove, ignore_errors=True)
+        if remove is not None:
+            remove_if_marked(remove)
 
 
 class LocalCluster:

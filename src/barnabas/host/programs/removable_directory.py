@@ -1,0 +1,22 @@
+"""Directories that a program made to be removed: a file in them says so, and no other directory is removed.
+
+A command that is told to remove a directory must not remove one that holds a user's data.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+_MARK = ".ephemeral"
+
+
+def mark_removable(directory: Path) -> None:
+    """Say that `directory` was made to be removed."""
+    (directory / _MARK).touch()
+
+
+def remove_if_marked(directory: Path) -> None:
+    """Remove `directory` with its content, unless it lacks the mark."""
+    if (directory / _MARK).exists():
+        shutil.rmtree(directory, ignore_errors=True)
