@@ -91,7 +91,10 @@ def _table(rules: dict[ApiKey, AccessRule]) -> str:
     lines = ["| API | operation | resource | a denial answers |", "|---|---|---|---|"]
     for key in sorted(rules):
         name = API_SCHEMAS[key].name
-        for operation, resource, answer in rules[key].asks or (("nothing", "", ""),):
-            lines.append(f"| {name} | {operation} | {resource} | {answer} |")
+        for ask in rules[key].asks:
+            operation, resource = _title(ask.operation.name), _title(ask.resource.name)
+            lines.append(f"| {name} | {operation} | {resource} | {ask.denial} |")
             name = ""
+        if not rules[key].asks:
+            lines.append(f"| {name} | nothing |  |  |")
     return "\n".join(lines) + "\n"

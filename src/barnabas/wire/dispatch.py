@@ -28,7 +28,7 @@ from barnabas.wire.codec import (
     write_into,
 )
 from barnabas.wire.errors import ErrorCode, KafkaError
-from barnabas.wire.request import Api, HandlerModule, Parked, RequestContext
+from barnabas.wire.request import Api, HandlerModule, Parked, RequestContext, Resource
 from barnabas.wire.schema import Message
 
 Handler: TypeAlias = Callable[[Any, RequestContext, Any], Message | Parked | None]
@@ -204,7 +204,7 @@ def answer_to(
     return refuse(entry, request, error, ctx, on_fault)
 
 
-_REFUSALS = {
+_REFUSALS: dict[Resource, ErrorCode] = {
     "topic": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     "group": ErrorCode.GROUP_AUTHORIZATION_FAILED,
     "transactional-id": ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,

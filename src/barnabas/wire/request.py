@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from barnabas.types import Endpoint
 from barnabas.wire.api_table import ApiKey
@@ -237,20 +237,25 @@ class HandlerModule(Protocol):
     def handle(request: Any, ctx: RequestContext, role: Any) -> Message | Parked | None: ...
 
 
+Resource: TypeAlias = Literal[
+    "topic", "group", "transactional-id", "cluster", "delegation-token", "user", "none"
+]
+"""The kind of resource on which an API's caller needs a permission."""
+
+
 class Api(NamedTuple):
     """The declaration of one API in its handler module.
 
-    `resource` and `operation` name the permission that the caller needs; `resource` is topic, group,
-    transactional-id, cluster, delegation-token, user or none. `error_response` makes a response with one
-    error code for the whole request, for a handler that raised and for a caller that is not authorized;
-    None where the request has no response. `waits`: the response may wait until there is something to tell
-    (Fetch). A connection serves one such request at a time, and asks it to hurry when a later response
-    waits for it.
+    `resource` and `operation` name the permission that the caller needs. `error_response` makes a
+    response with one error code for the whole request, for a handler that raised and for a caller that
+    is not authorized; None where the request has no response. `waits`: the response may wait until
+    there is something to tell (Fetch). A connection serves one such request at a time, and asks it to
+    hurry when a later response waits for it.
     """
 
     key: ApiKey
     request: type[Message]
     error_response: Callable[[Any, int, str], Message | None]
-    resource: str = "none"
+    resource: Resource = "none"
     operation: str = "none"
     waits: bool = False

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any, cast
 
 from barnabas.wire.api_table import API_SCHEMAS, ApiKey
-from barnabas.wire.request import Api, HandlerModule, Parked, RequestContext
+from barnabas.wire.request import Api, HandlerModule, Parked, RequestContext, Resource
 from barnabas.wire.schema import Message
 
 HERE = "barnabas.broker.handlers"
@@ -34,7 +34,7 @@ class LateModule:
 
     __slots__ = ("API", "_name")
 
-    def __init__(self, name: str, resource: str, operation: str, waits: bool) -> None:
+    def __init__(self, name: str, resource: Resource, operation: str, waits: bool) -> None:
         self._name = name
         key = ApiKey[name.upper()]
         self.API = LateApi(key, Message, self._error_response, resource, operation, waits)
@@ -54,7 +54,7 @@ class LateModule:
         return self.load().handle(request, ctx, role)
 
 
-def late(name: str, resource: str, operation: str, *, waits: bool = False) -> HandlerModule:
+def late(name: str, resource: Resource, operation: str, *, waits: bool = False) -> HandlerModule:
     """The handler module of the API `name`, which is loaded late, with the permission that the API
     needs."""
     return cast("HandlerModule", LateModule(name, resource, operation, waits))

@@ -84,12 +84,29 @@ Answer = Message | Amend | None
 """The result of a check: the answer, a change of the handler's response, or nothing."""
 
 
-class AccessRule(NamedTuple):
-    """`asks` says in words, for the documentation, what `check` does."""
+class Ask(NamedTuple):
+    """A permission that a rule asks for, and the answer without it."""
 
-    asks: tuple[tuple[str, str, str], ...]
-    """(operation, resource, what a denial answers)."""
+    operation: Operation
+    resource: AclResourceType
+    denial: str
+
+
+class AccessRule(NamedTuple):
+    """A rule of one API. `asks` says for the documentation what `check` does."""
+
+    asks: tuple[Ask, ...]
     check: Callable[[Question], Answer] | None
+    request_fields: tuple[str, ...] = ()
+    """The fields of the request that `check` reads by name, as ``list.field of an item``; a test looks for
+    them in the message."""
+    response_fields: tuple[str, ...] = ()
+    """The lists of the response to which `check` adds refused items."""
+
+
+def ask(operation: Operation, resource: AclResourceType, denial: str | None = None) -> Ask:
+    """`denial` is the resource type's error unless it is given."""
+    return Ask(operation, resource, denial or DENIED_CODE[resource].name)
 
 
 def denied(kind: AclResourceType) -> KafkaError:
@@ -104,13 +121,8 @@ def copy_with(message: Any, **fields: Any) -> Any:
     return other
 
 
-def title(code: Any) -> str:
-    """``DESCRIBE_CONFIGS`` as ``DescribeConfigs``."""
-    return "".join(part.capitalize() for part in code.name.split("_"))
-
-
 NOTHING = AccessRule((), None)
-"""The API is everybody's."""
+"""Every client may use the API."""
 
 
 def whole(
@@ -124,8 +136,7 @@ def whole(
         name = CLUSTER_NAME if field is None else getattr(question.request, field) or ""
         question.require(operation, kind, name)
 
-    code = DENIED_CODE[kind].name
-    return AccessRule(((title(operation), title(kind), code),), check)
+    return AccessRule((ask(operation, kind),), check, () if field is None else (field,))
 
 
 def each(
@@ -150,11 +161,11 @@ def each(
 
         return split(question, operation, kind, items, name_of, answers)
 
-    code = f"{DENIED_CODE[kind].name} for each"
-    asks = [(title(operation), title(kind), code)]
+    asks = [ask(operation, kind, f"{DENIED_CODE[kind].name} for each")]
     if unless is not None:
-        asks.append((title(unless), "Cluster", "(instead of the above)"))
-    return AccessRule(tuple(asks), check)
+        asks.append(ask(unless, AclResourceType.CLUSTER, "(instead of the above)"))
+    read = items if name is None else f"{items}.{name}"
+    return AccessRule(tuple(asks), check, (read,), (answers,))
 
 
 def split(
@@ -223,7 +234,12 @@ def both(*rules: AccessRule) -> AccessRule:
                 amends.append(answer)
         return (lambda response: amended(response, amends)) if amends else None
 
-    return AccessRule(tuple(ask for rule in rules for ask in rule.asks), check)
+    return AccessRule(
+        tuple(asked for rule in rules for asked in rule.asks),
+        check,
+        tuple(field for rule in rules for field in rule.request_fields),
+        tuple(field for rule in rules for field in rule.response_fields),
+    )
 
 
 def amended(response: Message, amends: Iterable[Amend]) -> Message:

@@ -9,10 +9,9 @@ from __future__ import annotations
 from barnabas.security.authorization.access_rules import (
     NOTHING,
     AccessRule,
+    ask,
     both,
-    denied,
     each,
-    title,
     whole,
 )
 from barnabas.security.authorization.acls import AclResourceType, Operation
@@ -53,19 +52,11 @@ TOPIC, GROUP, CLUSTER = AclResourceType.TOPIC, AclResourceType.GROUP, AclResourc
 TRANSACTIONAL_ID = AclResourceType.TRANSACTIONAL_ID
 
 
-def _asks(
-    operation: Operation, kind: AclResourceType, answer: str | None = None
-) -> tuple[str, str, str]:
-    return title(operation), title(kind), answer or denied(kind).code.name
-
-
 _NO_TOKENS = ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED.name
 READ_SHARED = AccessRule(
     (
-        _asks(Operation.READ, GROUP),
-        _asks(
-            Operation.READ, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each, whenever it is looked at"
-        ),
+        ask(Operation.READ, GROUP),
+        ask(Operation.READ, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each, whenever it is looked at"),
     ),
     whole(Operation.READ, GROUP, "group_id").check,
 )
@@ -75,38 +66,39 @@ _EACH_TOPIC = (Operation.DESCRIBE, TOPIC)
 BROKER_RULES: dict[ApiKey, AccessRule] = {
     ApiKey.PRODUCE: AccessRule(
         (
-            _asks(Operation.WRITE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each"),
-            _asks(Operation.WRITE, TRANSACTIONAL_ID),
+            ask(Operation.WRITE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each"),
+            ask(Operation.WRITE, TRANSACTIONAL_ID),
         ),
         check_produce,
     ),
     ApiKey.FETCH: AccessRule(
         (
-            _asks(Operation.READ, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each"),
-            _asks(Operation.CLUSTER_ACTION, CLUSTER, "TOPIC_AUTHORIZATION_FAILED (followers)"),
+            ask(Operation.READ, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each"),
+            ask(Operation.CLUSTER_ACTION, CLUSTER, "TOPIC_AUTHORIZATION_FAILED (followers)"),
         ),
         check_fetch,
     ),
     ApiKey.LIST_OFFSETS: each(*_EACH_TOPIC, "topics", "name", "topics"),
     ApiKey.METADATA: AccessRule(
         (
-            _asks(Operation.DESCRIBE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each, or left out"),
-            ("Create", "Cluster or Topic", "TOPIC_AUTHORIZATION_FAILED (to create it)"),
+            ask(Operation.DESCRIBE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each, or left out"),
+            ask(Operation.CREATE, CLUSTER, "TOPIC_AUTHORIZATION_FAILED (to create it)"),
+            ask(Operation.CREATE, TOPIC, "(instead of the above)"),
         ),
         check_metadata,
     ),
     ApiKey.OFFSET_COMMIT: both(READ_GROUP, each(Operation.READ, TOPIC, "topics", "name", "topics")),
     ApiKey.OFFSET_FETCH: AccessRule(
         (
-            _asks(Operation.DESCRIBE, GROUP),
-            _asks(Operation.DESCRIBE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each, or left out"),
+            ask(Operation.DESCRIBE, GROUP),
+            ask(Operation.DESCRIBE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each, or left out"),
         ),
         check_offset_fetch,
     ),
     ApiKey.FIND_COORDINATOR: AccessRule(
         (
-            _asks(Operation.DESCRIBE, GROUP, "GROUP_AUTHORIZATION_FAILED for each"),
-            _asks(
+            ask(Operation.DESCRIBE, GROUP, "GROUP_AUTHORIZATION_FAILED for each"),
+            ask(
                 Operation.DESCRIBE,
                 TRANSACTIONAL_ID,
                 "TRANSACTIONAL_ID_AUTHORIZATION_FAILED for each",
@@ -124,18 +116,22 @@ BROKER_RULES: dict[ApiKey, AccessRule] = {
     ),
     ApiKey.LIST_GROUPS: AccessRule(
         (
-            ("Describe", "Cluster", "as below"),
-            _asks(Operation.DESCRIBE, GROUP, "others are left out"),
+            ask(Operation.DESCRIBE, CLUSTER, "as below"),
+            ask(Operation.DESCRIBE, GROUP, "others are left out"),
         ),
         check_list_groups,
     ),
     ApiKey.DELETE_RECORDS: each(Operation.DELETE, TOPIC, "topics", "name", "topics"),
     ApiKey.INIT_PRODUCER_ID: AccessRule(
         (
-            _asks(Operation.WRITE, TRANSACTIONAL_ID),
-            ("TwoPhaseCommit", "TransactionalId", "the same, for a two-phase commit"),
-            ("IdempotentWrite", "Cluster", "CLUSTER_AUTHORIZATION_FAILED (no transactional id)"),
-            ("Write", "any Topic", "(instead of IdempotentWrite)"),
+            ask(Operation.WRITE, TRANSACTIONAL_ID),
+            ask(Operation.TWO_PHASE_COMMIT, TRANSACTIONAL_ID, "the same, for a two-phase commit"),
+            ask(
+                Operation.IDEMPOTENT_WRITE,
+                CLUSTER,
+                "CLUSTER_AUTHORIZATION_FAILED (no transactional id)",
+            ),
+            ask(Operation.WRITE, TOPIC, "(any topic, instead of IdempotentWrite)"),
         ),
         check_init_producer_id,
     ),
@@ -144,9 +140,9 @@ BROKER_RULES: dict[ApiKey, AccessRule] = {
     ),
     ApiKey.ADD_PARTITIONS_TO_TXN: AccessRule(
         (
-            _asks(Operation.WRITE, TRANSACTIONAL_ID),
-            _asks(Operation.WRITE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each"),
-            _asks(Operation.CLUSTER_ACTION, CLUSTER, "the same (brokers, from version 4 on)"),
+            ask(Operation.WRITE, TRANSACTIONAL_ID),
+            ask(Operation.WRITE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each"),
+            ask(Operation.CLUSTER_ACTION, CLUSTER, "the same (brokers, from version 4 on)"),
         ),
         check_add_partitions,
     ),
@@ -156,8 +152,8 @@ BROKER_RULES: dict[ApiKey, AccessRule] = {
     ApiKey.END_TXN: whole(Operation.WRITE, TRANSACTIONAL_ID, "transactional_id"),
     ApiKey.WRITE_TXN_MARKERS: AccessRule(
         (
-            _asks(Operation.ALTER, CLUSTER),
-            _asks(Operation.CLUSTER_ACTION, CLUSTER, "(instead of Alter)"),
+            ask(Operation.ALTER, CLUSTER),
+            ask(Operation.CLUSTER_ACTION, CLUSTER, "(instead of Alter)"),
         ),
         check_write_markers,
     ),
@@ -175,48 +171,48 @@ BROKER_RULES: dict[ApiKey, AccessRule] = {
     ApiKey.DELETE_GROUPS: each(Operation.DELETE, GROUP, "groups_names", None, "results"),
     ApiKey.OFFSET_DELETE: AccessRule(
         (
-            _asks(Operation.DELETE, GROUP),
-            _asks(Operation.READ, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each"),
+            ask(Operation.DELETE, GROUP),
+            ask(Operation.READ, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each"),
         ),
         check_offset_delete,
     ),
     ApiKey.DESCRIBE_CLUSTER: AccessRule(
-        (_asks(Operation.DESCRIBE, CLUSTER, "what controllers did and refused is left out"),),
+        (ask(Operation.DESCRIBE, CLUSTER, "what controllers did and refused is left out"),),
         check_describe_cluster,
     ),
     ApiKey.DESCRIBE_PRODUCERS: each(Operation.READ, TOPIC, "topics", "name", "topics"),
     ApiKey.DESCRIBE_TRANSACTIONS: AccessRule(
         (
-            _asks(
+            ask(
                 Operation.DESCRIBE,
                 TRANSACTIONAL_ID,
                 "TRANSACTIONAL_ID_AUTHORIZATION_FAILED for each",
             ),
-            _asks(Operation.DESCRIBE, TOPIC, "others are left out"),
+            ask(Operation.DESCRIBE, TOPIC, "others are left out"),
         ),
         check_describe_transactions,
     ),
     ApiKey.LIST_TRANSACTIONS: AccessRule(
-        (_asks(Operation.DESCRIBE, TRANSACTIONAL_ID, "others are left out"),),
+        (ask(Operation.DESCRIBE, TRANSACTIONAL_ID, "others are left out"),),
         check_list_transactions,
     ),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: AccessRule(
-        (_asks(Operation.READ, GROUP), _asks(Operation.DESCRIBE, TOPIC)), check_group_heartbeat
+        (ask(Operation.READ, GROUP), ask(Operation.DESCRIBE, TOPIC)), check_group_heartbeat
     ),
     ApiKey.CONSUMER_GROUP_DESCRIBE: AccessRule(
         (
-            _asks(Operation.DESCRIBE, GROUP, "GROUP_AUTHORIZATION_FAILED for each"),
-            _asks(Operation.DESCRIBE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for the group"),
+            ask(Operation.DESCRIBE, GROUP, "GROUP_AUTHORIZATION_FAILED for each"),
+            ask(Operation.DESCRIBE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for the group"),
         ),
         check_group_describe,
     ),
     ApiKey.SHARE_GROUP_HEARTBEAT: AccessRule(
-        (_asks(Operation.READ, GROUP), _asks(Operation.DESCRIBE, TOPIC)), check_group_heartbeat
+        (ask(Operation.READ, GROUP), ask(Operation.DESCRIBE, TOPIC)), check_group_heartbeat
     ),
     ApiKey.SHARE_GROUP_DESCRIBE: AccessRule(
         (
-            _asks(Operation.DESCRIBE, GROUP, "GROUP_AUTHORIZATION_FAILED for each"),
-            _asks(Operation.DESCRIBE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for the group"),
+            ask(Operation.DESCRIBE, GROUP, "GROUP_AUTHORIZATION_FAILED for each"),
+            ask(Operation.DESCRIBE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for the group"),
         ),
         check_group_describe,
     ),
@@ -229,27 +225,27 @@ BROKER_RULES: dict[ApiKey, AccessRule] = {
     ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: whole(Operation.CLUSTER_ACTION),
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: AccessRule(
         (
-            _asks(Operation.DESCRIBE, GROUP, "GROUP_AUTHORIZATION_FAILED for each"),
-            _asks(Operation.DESCRIBE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each, or left out"),
+            ask(Operation.DESCRIBE, GROUP, "GROUP_AUTHORIZATION_FAILED for each"),
+            ask(Operation.DESCRIBE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each, or left out"),
         ),
         check_describe_offsets,
     ),
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: AccessRule(
         (
-            _asks(Operation.READ, GROUP),
-            _asks(Operation.READ, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each"),
+            ask(Operation.READ, GROUP),
+            ask(Operation.READ, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each"),
         ),
         check_alter_offsets,
     ),
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: AccessRule(
         (
-            _asks(Operation.DELETE, GROUP),
-            _asks(Operation.READ, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each"),
+            ask(Operation.DELETE, GROUP),
+            ask(Operation.READ, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each"),
         ),
         check_delete_offsets,
     ),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: AccessRule(
-        (_asks(Operation.DESCRIBE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each, or left out"),),
+        (ask(Operation.DESCRIBE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each, or left out"),),
         check_describe_topic_partitions,
     ),
     ApiKey.LIST_CONFIG_RESOURCES: whole(Operation.DESCRIBE_CONFIGS),
@@ -260,15 +256,15 @@ BROKER_RULES: dict[ApiKey, AccessRule] = {
     ApiKey.SASL_HANDSHAKE: NOTHING,
     ApiKey.SASL_AUTHENTICATE: NOTHING,
     ApiKey.CREATE_DELEGATION_TOKEN: AccessRule(
-        (_asks(Operation.CREATE_TOKENS, AclResourceType.USER, f"{_NO_TOKENS} (of another owner)"),),
+        (ask(Operation.CREATE_TOKENS, AclResourceType.USER, f"{_NO_TOKENS} (of another owner)"),),
         check_create_token,
     ),
     ApiKey.RENEW_DELEGATION_TOKEN: NOTHING,
     ApiKey.EXPIRE_DELEGATION_TOKEN: NOTHING,
     ApiKey.DESCRIBE_DELEGATION_TOKEN: AccessRule(
         (
-            _asks(Operation.DESCRIBE, AclResourceType.DELEGATION_TOKEN, "others are left out"),
-            _asks(Operation.DESCRIBE_TOKENS, AclResourceType.USER, "(instead of the above)"),
+            ask(Operation.DESCRIBE, AclResourceType.DELEGATION_TOKEN, "others are left out"),
+            ask(Operation.DESCRIBE_TOKENS, AclResourceType.USER, "(instead of the above)"),
         ),
         check_describe_token,
     ),

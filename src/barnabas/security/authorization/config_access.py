@@ -18,7 +18,7 @@ from barnabas.security.authorization.access_rules import (
     Answer,
     Question,
     adding,
-    title,
+    ask,
 )
 from barnabas.security.authorization.acls import CLUSTER_NAME, AclResourceType, Operation
 from barnabas.wire.schema import Message
@@ -61,16 +61,22 @@ def _by_type(
         return adding(answers, refused)
 
     asks = tuple(
-        (title(operation), title(kind), f"{DENIED_CODE[kind].name} for each")
+        ask(operation, kind, f"{DENIED_CODE[kind].name} for each")
         for kind in (AclResourceType.TOPIC, AclResourceType.GROUP, AclResourceType.CLUSTER)
     )
-    return AccessRule(asks, check)
+    return AccessRule(asks, check, ("resources",), (answers,))
 
 
 DESCRIBE_CONFIGS = _by_type(Operation.DESCRIBE_CONFIGS, "results")
 ALTER_CONFIGS = _by_type(Operation.ALTER_CONFIGS, "responses")
 ALTER_LOGGERS = AccessRule(
-    (("AlterConfigs", "Cluster", "CLUSTER_AUTHORIZATION_FAILED for each (the broker's loggers)"),),
+    (
+        ask(
+            Operation.ALTER_CONFIGS,
+            AclResourceType.CLUSTER,
+            "CLUSTER_AUTHORIZATION_FAILED for each (the broker's loggers)",
+        ),
+    ),
     _by_type(
         Operation.ALTER_CONFIGS, "responses", lambda r: bool(r.resource_type == BROKER_LOGGER)
     ).check,

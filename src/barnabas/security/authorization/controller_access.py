@@ -12,6 +12,7 @@ from barnabas.security.authorization.access_rules import (
     Answer,
     Question,
     adding,
+    ask,
     each,
     whole,
 )
@@ -28,7 +29,7 @@ from barnabas.wire.messages.delete_topics_response import (
 )
 from barnabas.wire.schema import Message
 
-TOPIC = AclResourceType.TOPIC
+TOPIC, CLUSTER = AclResourceType.TOPIC, AclResourceType.CLUSTER
 FAILED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 MESSAGE = "Topic authorization failed."
 
@@ -121,17 +122,17 @@ CONTROLLER_RULES: dict[ApiKey, AccessRule] = {
     ApiKey.ENVELOPE: ACTION,
     ApiKey.CREATE_TOPICS: AccessRule(
         (
-            ("Create", "Cluster", "as below"),
-            ("Create", "Topic", "TOPIC_AUTHORIZATION_FAILED for each"),
-            ("DescribeConfigs", "Topic", "the configuration is left out"),
+            ask(Operation.CREATE, CLUSTER, "as below"),
+            ask(Operation.CREATE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each"),
+            ask(Operation.DESCRIBE_CONFIGS, TOPIC, "the configuration is left out"),
         ),
         _check_create_topics,
     ),
     ApiKey.DELETE_TOPICS: AccessRule(
         (
-            ("Delete", "Cluster", "as below"),
-            ("Delete", "Topic", "TOPIC_AUTHORIZATION_FAILED for each"),
-            ("Describe", "Topic", "the name of a topic named by id is left out"),
+            ask(Operation.DELETE, CLUSTER, "as below"),
+            ask(Operation.DELETE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for each"),
+            ask(Operation.DESCRIBE, TOPIC, "the name of a topic named by id is left out"),
         ),
         _check_delete_topics,
     ),
