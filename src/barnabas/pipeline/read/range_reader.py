@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.client.client import may_pass
 from barnabas.client.network.connection import ChannelError
-from barnabas.pipeline.cluster_client import SETTLED_MS, TRANSIENT, Asked, ClusterClient
+from barnabas.pipeline.cluster_client import SETTLED_MS, TRANSIENT, AnswerAhead, ClusterClient
 from barnabas.pipeline.errors import ClusterUnreachableError
 from barnabas.pipeline.offsets import EARLIEST, LATEST, READ_COMMITTED, PartitionOffsets, Range
 from barnabas.pipeline.options import FetchOptions, SourceOptions
@@ -80,7 +80,7 @@ class RangeReader:
         self._replica: Endpoint | None = None
         """The replica to fetch from instead of the leader."""
         self._patience = Patience(cluster.patience_ms if patience_ms is None else patience_ms)
-        self._ahead: Asked | None = None
+        self._ahead: AnswerAhead | None = None
 
     def __repr__(self) -> str:
         return f"RangeReader({self.what} at {self.position})"
@@ -242,7 +242,7 @@ class RangeReader:
                 raise
             self._lose(bounds)
 
-    def _send(self) -> Asked | None:
+    def _send(self) -> AnswerAhead | None:
         """Submit the next fetch; None where the partition has no leader yet (after a wait)."""
         leader = self._cluster.leader(self.what.of)
         topic = self._cluster.topic(self.what.topic)
