@@ -1,5 +1,4 @@
-"""How hard the property tests try: all examples in `make sim`, half of them in `make test`, a twentieth in
-`make check`."""
+"""How hard the property tests try: all examples in `make test`, a twentieth of them in `make check`."""
 
 from __future__ import annotations
 

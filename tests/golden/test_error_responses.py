@@ -31,7 +31,10 @@ REFUSED = ErrorCode.POLICY_VIOLATION
 APIS: dict[str, Api] = {
     f"{room} {api.key.name}": api
     for room, apis in {
-        "broker": [module.API for module in (*broker.MODULES, *broker.SHARES, *broker.TOKENS)],
+        "broker": [
+            module.API
+            for module in (*broker.MODULES, *broker.SHARES, *broker.STREAMS, *broker.TOKENS)
+        ],
         "controller": [module.API for module in controller.MODULES],
         "quorum": [module.API for module in raft.HANDLERS],
         "connection": [API_VERSIONS, HANDSHAKE_API, AUTHENTICATE_API],

@@ -23,6 +23,7 @@ sys.exit(status)
 """
 WINGS = (
     "zookeeper", "sim", "demo", "testing", "host.zookeeper", "share", "group.share", "broker.share",
+    "group.streams",
 )  # fmt: skip
 
 

@@ -193,6 +193,10 @@ class ShareGroupRole(GroupRole, HasShares, HasTransactions, Protocol):
     """Share groups, and their state at the share coordinators."""
 
 
+class StreamsGroupRole(GroupRole, HasAutoTopics, Protocol):
+    """Streams groups, and their internal topics."""
+
+
 class ProducerIdRole(HasTransactions, Protocol):
     @property
     def producer_ids(self) -> ProducerIds: ...

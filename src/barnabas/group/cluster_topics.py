@@ -16,7 +16,7 @@ from xxhash import xxh3_64_intdigest
 
 from barnabas.config.definition import ConfigError, ConfigValue
 from barnabas.config.group import group_values
-from barnabas.metadata.features import GROUP_VERSION
+from barnabas.metadata.features import GROUP_VERSION, STREAMS_VERSION
 from barnabas.metadata.image.image import GROUP, MetadataImage
 from barnabas.metadata.image.topic import Topic
 from barnabas.types import Uuid
@@ -51,6 +51,11 @@ class ClusterTopics:
     def serves_consumer_groups(self) -> bool:
         """Whether ``group.version`` is 1 or more."""
         return self.image.features.get(GROUP_VERSION, 0) >= 1
+
+    @property
+    def serves_streams_groups(self) -> bool:
+        """Whether ``streams.version`` is 1 or more."""
+        return self.image.features.get(STREAMS_VERSION, 0) >= 1
 
     def named(self, name: str) -> Topic | None:
         return self.image.topics_by_name.get(name)

@@ -68,13 +68,11 @@ FEATURES: Final[dict[str, tuple[FeatureLevel, ...]]] = {
 }
 """Levels 0, 1, ... of every feature beside metadata.version."""
 
-DEAD_LETTERS_SINCE: Final = 2
-"""The level of ``share.version`` at which share groups may have dead-letter topics (KIP-1191)."""
-SERVED: Final = {STREAMS_VERSION: 0}
+SERVED: Final = {SHARE_VERSION: 1}
 """The highest level that is served, where that is not the highest there is. A cluster that Apache Kafka
 formatted has higher ones finalized: a node lives with any level, and never asks for one above. The APIs of
 each level are in `APIS_OF_LEVEL`; a test compares them with those that brokers serve."""
-KINDS_OF_GROUPS: Final = {SHARE_VERSION: "share groups", STREAMS_VERSION: "Streams groups"}
+KINDS_OF_GROUPS: Final = {SHARE_VERSION: "share groups"}
 APIS_OF_LEVEL: Final[dict[tuple[str, int], frozenset[ApiKey]]] = {
     (SHARE_VERSION, 1): frozenset(
         {
@@ -93,7 +91,11 @@ APIS_OF_LEVEL: Final[dict[tuple[str, int], frozenset[ApiKey]]] = {
         }
     ),
     (STREAMS_VERSION, 1): frozenset(
-        {ApiKey.STREAMS_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_DESCRIBE}
+        {
+            ApiKey.STREAMS_GROUP_HEARTBEAT,
+            ApiKey.STREAMS_GROUP_DESCRIBE,
+            ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE,
+        }
     ),
 }
 """The APIs without which a level of a feature means nothing."""

@@ -82,6 +82,8 @@ kafka.server:type=group-coordinator-metrics,name=group-count,protocol=classic | 
     classic groups
 kafka.server:type=group-coordinator-metrics,name=group-count,protocol=consumer | gauge
     consumer groups (KIP-848)
+kafka.server:type=group-coordinator-metrics,name=group-count,protocol=streams | gauge
+    streams groups (KIP-1071)
 kafka.coordinator.group:type=GroupMetadataManager,name=NumGroups | gauge
     classic groups
 kafka.coordinator.group:type=GroupMetadataManager,name=NumGroupsPreparingRebalance | gauge
@@ -104,12 +106,26 @@ kafka.server:type=group-coordinator-metrics,name=consumer-group-count,state=stab
     have their assignment
 kafka.server:type=group-coordinator-metrics,name=consumer-group-count,state=dead | gauge
     being removed
+kafka.server:type=group-coordinator-metrics,name=streams-group-count,state=empty | gauge
+    streams groups without members
+kafka.server:type=group-coordinator-metrics,name=streams-group-count,state=not_ready | gauge
+    topics do not fit the topology | stays above 0
+kafka.server:type=group-coordinator-metrics,name=streams-group-count,state=assigning | gauge
+    wait for a target assignment | stays above 0
+kafka.server:type=group-coordinator-metrics,name=streams-group-count,state=reconciling | gauge
+    some member has not given up or taken what it should | stays above 0
+kafka.server:type=group-coordinator-metrics,name=streams-group-count,state=stable | gauge
+    have their assignment
+kafka.server:type=group-coordinator-metrics,name=streams-group-count,state=dead | gauge
+    being removed
 kafka.coordinator.group:type=GroupMetadataManager,name=NumOffsets | gauge
     committed offsets
 kafka.server:type=group-coordinator-metrics,name=group-completed-rebalance-count | counter
     rebalances of classic groups that were completed | grows without deployments
 kafka.server:type=group-coordinator-metrics,name=consumer-group-rebalance-count | counter
     new epochs of consumer groups | grows without deployments
+kafka.server:type=group-coordinator-metrics,name=streams-group-rebalance-count | counter
+    new epochs of streams groups | grows without deployments
 kafka.server:type=group-coordinator-metrics,name=num-partitions,state=loading | gauge
     partitions of `__consumer_offsets` whose coordinator is not ready | stays above 0
 kafka.server:type=group-coordinator-metrics,name=num-partitions,state=active | gauge

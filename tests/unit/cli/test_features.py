@@ -52,14 +52,11 @@ def test_a_release_moves_only_what_goes_its_way() -> None:
 
 
 def test_a_release_takes_what_is_not_served_down_but_never_up() -> None:
-    on = {**KNOWN, "streams.version": Feature("streams.version", 0, 1, 1)}
-    assert changes(KNOWN, {"streams.version": 1}, up=True, all_of_them=False) == {}
-    assert changes(on, {"streams.version": 0}, up=False, all_of_them=False) == {
-        "streams.version": 0
-    }
-    assert changes(KNOWN, {"streams.version": 1}, up=True, all_of_them=True) == {
-        "streams.version": 1
-    }
+    off = {**KNOWN, "share.version": Feature("share.version", 0, 1, 1)}
+    on = {**KNOWN, "share.version": Feature("share.version", 0, 2, 2)}
+    assert changes(off, {"share.version": 2}, up=True, all_of_them=False) == {}
+    assert changes(on, {"share.version": 0}, up=False, all_of_them=False) == {"share.version": 0}
+    assert changes(off, {"share.version": 2}, up=True, all_of_them=True) == {"share.version": 2}
 
 
 def test_a_named_feature_is_asked_for_also_where_it_will_be_refused() -> None:

@@ -21,7 +21,7 @@ NOT_WHOLE = [name for name in SERVED if SERVED[name] < WHOLE[name]]
 
 
 def test_a_level_is_served_where_brokers_serve_its_apis() -> None:
-    served = {module.API.key for module in handlers.MODULES + handlers.SHARES}
+    served = {module.API.key for module in handlers.MODULES + handlers.SHARES + handlers.STREAMS}
     for (name, level), apis in APIS_OF_LEVEL.items():
         assert (SERVED.get(name, WHOLE[name]) >= level) == (apis <= served), name
     assert set(SERVED) <= set(KINDS_OF_GROUPS)

@@ -269,14 +269,14 @@ def test_offsets_are_returned_of_topics_that_may_be_described(cluster: Secured) 
 
 
 def test_every_api_that_is_served_has_a_rule_of_its_own() -> None:
-    from barnabas.broker.handlers import FORWARDED_KEYS, SHARES
+    from barnabas.broker.handlers import FORWARDED_KEYS, SHARES, STREAMS
     from barnabas.broker.handlers import MODULES as BROKER_MODULES
     from barnabas.controller.handlers import MODULES as CONTROLLER_MODULES
     from barnabas.raft.handlers import HANDLERS
     from barnabas.security.authorization.broker_access import BROKER_RULES
     from barnabas.security.authorization.controller_access import CONTROLLER_RULES
 
-    served = {module.API.key for module in BROKER_MODULES + SHARES}
+    served = {module.API.key for module in BROKER_MODULES + SHARES + STREAMS}
     assert served <= {*BROKER_RULES}
     own = {module.API.key for module in (*CONTROLLER_MODULES, *HANDLERS)} | FORWARDED_KEYS
     assert own <= {*CONTROLLER_RULES}

@@ -13,7 +13,7 @@ Source: Kafka's ``AutoTopicCreationManager``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 
 from barnabas.broker.controller_client.controller_channel import (
     AS_BROKER,
@@ -48,6 +48,9 @@ INTERNAL_TOPICS = frozenset(COORDINATOR_TOPICS)
 MIN_ISR = "min.insync.replicas"
 RETRY_AFTER_MS = 1000.0
 """Delay before the creation of a topic is tried again after a failure."""
+FAILURE_LASTS_MS = 10_000.0
+"""Time for which clients receive the reason why a topic was not created."""
+FAILURES_MAX = 1_000
 
 
 class AutoTopicCreation:
@@ -69,50 +72,25 @@ class AutoTopicCreation:
         self._takes_envelopes = takes_envelopes
         self._creating: dict[str, float] = {}
         """The time (ms) before which each topic's creation is not sent again."""
+        self._failures: dict[str, tuple[float, str]] = {}
+        """The reason why each topic was not created, and the time (ms) until which clients receive it."""
 
     def create_own(self, names: list[str]) -> None:
         """Create topics of the broker's own coordinators, as `create` does. The request has no
         envelope, so that the controller authorizes the broker and no client."""
         wanted, timeout_ms = self._not_under_way(names)
-        if not wanted:
-            return
+        if wanted:
+            self._send_own([self._topic(name) for name in wanted], timeout_ms)
 
-        self._send_own(wanted, timeout_ms)
+    def _send_own(self, topics: list[CreatableTopic], timeout_ms: int) -> None:
+        wanted = [topic.name for topic in topics]
 
-    def _send_own(self, wanted: list[str], timeout_ms: int) -> None:
         def on_answer(response: Message | KafkaError) -> None:
             self._on_created(wanted, response)
 
         purpose = FORWARD if self._takes_envelopes else AS_BROKER
-        request = self._request(wanted, timeout_ms)
+        request = CreateTopicsRequest(topics=topics, timeout_ms=timeout_ms)
         self._controller.send(request, on_answer, timeout_ms=timeout_ms, purpose=purpose)
-
-    def create_one(
-        self, topic: CreatableTopic, on_done: Callable[[KafkaError | None], None]
-    ) -> None:
-        """Have the controller create `topic` in the broker's own name. `on_done` gets the error; a topic
-        that exists by then is none."""
-        timeout_ms = self._config.broker.request_timeout_ms
-
-        def on_answer(response: Message | KafkaError) -> None:
-            if isinstance(response, KafkaError):
-                on_done(response)
-                return
-            assert isinstance(response, CreateTopicsResponse)
-            [result] = response.topics
-            refused = result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
-            on_done(
-                KafkaError(code_of(result.error_code), result.error_message or "")
-                if refused
-                else None
-            )
-
-        self._controller.send(
-            CreateTopicsRequest(topics=[topic], timeout_ms=timeout_ms),
-            on_answer,
-            timeout_ms=timeout_ms,
-            purpose=FORWARD if self._takes_envelopes else AS_BROKER,
-        )
 
     def _not_under_way(self, names: list[str]) -> tuple[list[str], int]:
         now_ms = self._ports.clock.now_ms()
@@ -123,15 +101,15 @@ class AutoTopicCreation:
             self._creating[name] = now_ms + timeout_ms
         return wanted, timeout_ms
 
-    def _request(self, names: list[str], timeout_ms: int) -> CreateTopicsRequest:
-        return CreateTopicsRequest(
-            topics=[self._topic(name) for name in names], timeout_ms=timeout_ms
-        )
-
     def create(self, names: list[str], ctx: RequestContext) -> None:
         """Ask the controller to create `names` for the client of `ctx`, but for those under way."""
-        wanted, timeout_ms = self._not_under_way(names)
-        if not wanted:
+        self.create_given([self._topic(name) for name in names], ctx)
+
+    def create_given(self, topics: list[CreatableTopic], ctx: RequestContext) -> None:
+        """Ask the controller to create `topics` for the client of `ctx`, but for those under way."""
+        wanted, timeout_ms = self._not_under_way([topic.name for topic in topics])
+        topics = [topic for topic in topics if topic.name in wanted]
+        if not topics:
             return
         schema = API_SCHEMAS[ApiKey.CREATE_TOPICS]
         inner = RequestContext(
@@ -146,7 +124,7 @@ class AutoTopicCreation:
         def on_answer(response: EnvelopeResponse | KafkaError) -> None:
             answer: Message | KafkaError
             if self._is_as_broker(response):
-                self._send_own(wanted, timeout_ms)
+                self._send_own(topics, timeout_ms)
                 return
             if isinstance(response, KafkaError):
                 answer = response
@@ -157,7 +135,7 @@ class AutoTopicCreation:
                     answer = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
             self._on_created(wanted, answer)
 
-        request = self._request(wanted, timeout_ms)
+        request = CreateTopicsRequest(topics=topics, timeout_ms=timeout_ms)
         self._controller.send(
             wrap(request, inner),
             on_answer,
@@ -213,16 +191,33 @@ class AutoTopicCreation:
                 self._creating[name] = retry_ms
         if isinstance(answer, KafkaError):
             self._ports.log("warning", "topic.auto_create_failed", topics=names, why=str(answer))
+            for name in names:
+                self._note_failure(name, str(answer))
             return
         assert isinstance(answer, CreateTopicsResponse)
         for topic in answer.topics:
             if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                code = code_of(topic.error_code).name
+                self._note_failure(topic.name, topic.error_message or code)
                 self._ports.log(
                     "warning",
                     "topic.auto_create_failed",
                     topics=[topic.name],
                     why=f"{code_of(topic.error_code).name}: {topic.error_message}",
                 )
+
+    def _note_failure(self, name: str, why: str) -> None:
+        now_ms = self._ports.clock.now_ms()
+        known = {n: found for n, found in self._failures.items() if found[0] > now_ms}
+        if len(known) < FAILURES_MAX:
+            known[name] = (now_ms + FAILURE_LASTS_MS, why)
+        self._failures = known
+
+    def failures(self, names: Iterable[str]) -> dict[str, str]:
+        """Why those of `names` that were asked for a short while ago were not created."""
+        now_ms = self._ports.clock.now_ms()
+        found = {name: self._failures[name] for name in names if name in self._failures}
+        return {name: why for name, (until_ms, why) in found.items() if until_ms > now_ms}
 
     def on_metadata(self, changes: ImageChanges) -> None:
         if self._creating and (changes.topics_created or changes.everything):

@@ -79,6 +79,11 @@ class GroupCoordinators(Coordinators[GroupMachine]):
         """Whether clients may use the consumer protocol (KIP-848)."""
         return "consumer" in self.settings.protocols and self.cluster.serves_consumer_groups
 
+    @property
+    def serves_streams_groups(self) -> bool:
+        """Whether clients may use the streams protocol (KIP-1071)."""
+        return "streams" in self.settings.protocols and self.cluster.serves_streams_groups
+
     def on_metadata(self, image: MetadataImage, changes: ImageChanges) -> None:
         """Topics changed: consumer groups look at their metadata with the next heartbeat."""
         if changes.everything:

@@ -127,6 +127,12 @@ SHARES = (
     late("delete_share_group_offsets", "group", "delete"),
 )
 """Share groups (KIP-932), which most nodes never serve."""
+STREAMS = (
+    late("streams_group_heartbeat", "group", "read"),
+    late("streams_group_describe", "group", "describe"),
+    late("streams_group_topology_description_update", "group", "read"),
+)
+"""Streams groups (KIP-1071), which most nodes never serve."""
 
 TOKENS = cast(
     "tuple[HandlerModule, ...]",
@@ -145,7 +151,7 @@ FORWARDED_KEYS = frozenset(module.API.key for module in FORWARDED + FORWARDED_TO
 def add_to(table: ApiTable, broker: HasConfig) -> ApiTable:
     """Serve all APIs, those that are forwarded included, on one listener. InitProducerId 6
     (KIP-939) is served if two-phase commit is enabled."""
-    for module in MODULES + SHARES + TOKENS:
+    for module in MODULES + SHARES + STREAMS + TOKENS:
         table.add(module, broker)
     for module in FORWARDED + FORWARDED_TO_QUORUM:
         table.add(forwarded(module.API), broker)
@@ -154,7 +160,7 @@ def add_to(table: ApiTable, broker: HasConfig) -> ApiTable:
     return table
 
 
-_BY_KEY = {module.API.key: module for module in MODULES + SHARES}
+_BY_KEY = {module.API.key: module for module in MODULES + SHARES + STREAMS}
 
 
 def serve_own(request: Message, broker: HasConfig) -> Message | Parked | None:

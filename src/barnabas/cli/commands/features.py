@@ -68,8 +68,7 @@ def upgrade(
     data: Data = None,
 ) -> None:
     """Take features to higher levels, which every broker and controller must support. `--release` takes
-    up what is lower there, but neither kraft.version, which never goes back, nor streams.version,
-    which is not served."""
+    up what is lower there, but not kraft.version, which never goes back."""
     _move(release, feature, UPGRADE, dry_run, bootstrap, data)
 
 

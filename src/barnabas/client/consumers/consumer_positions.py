@@ -192,8 +192,7 @@ async def _ask(
     response: OffsetForLeaderEpochResponse = await client.ask_node(
         leader, request, purpose="offsets"
     )
-    left_out = EpochEndOffset(error_code=ErrorCode.UNKNOWN_TOPIC_ID)
-    found = dict.fromkeys(asked, left_out)
+    found: dict[TopicPartition, EpochEndOffset] = {}
     for topic in response.topics:
         for end in topic.partitions:
             tp = TopicPartition(topic.topic, end.partition)

@@ -5,7 +5,7 @@ Form of the lines: `barnabas.config.definition`.
 
 KEYS = """
 group.coordinator.rebalance.protocols | list | classic,consumer,streams | nonempty list of consumer/classic/share/streams | read-only | medium
-    The group protocols on offer; classic must be among them, consumer is the other one here so far.
+    The group protocols on offer; classic must be among them.
 group.coordinator.threads | int | 4 | 1.. | read-only | high
     Accepted for Kafka's sake: coordinators share the node's one thread here.
 group.coordinator.background.threads | int | 2 | 1.. | read-only | high

@@ -30,6 +30,10 @@ from barnabas.security.authorization.share_access import (
     check_delete_offsets,
     check_describe_offsets,
 )
+from barnabas.security.authorization.streams_access import (
+    check_streams_describe,
+    check_streams_heartbeat,
+)
 from barnabas.security.authorization.token_access import check_create_token, check_describe_token
 from barnabas.security.authorization.topic_access import (
     check_describe_cluster,
@@ -216,6 +220,23 @@ BROKER_RULES: dict[ApiKey, AccessRule] = {
         ),
         check_group_describe,
     ),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: AccessRule(
+        (
+            ask(Operation.READ, GROUP),
+            ask(Operation.DESCRIBE, TOPIC),
+            ask(Operation.CREATE, CLUSTER, "MISSING_INTERNAL_TOPICS, a status (to create them)"),
+            ask(Operation.CREATE, TOPIC, "(instead of the above)"),
+        ),
+        check_streams_heartbeat,
+    ),
+    ApiKey.STREAMS_GROUP_DESCRIBE: AccessRule(
+        (
+            ask(Operation.DESCRIBE, GROUP, "GROUP_AUTHORIZATION_FAILED for each"),
+            ask(Operation.DESCRIBE, TOPIC, "TOPIC_AUTHORIZATION_FAILED for the group"),
+        ),
+        check_streams_describe,
+    ),
+    ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: READ_GROUP,
     ApiKey.SHARE_FETCH: READ_SHARED,
     ApiKey.SHARE_ACKNOWLEDGE: READ_SHARED,
     ApiKey.INITIALIZE_SHARE_GROUP_STATE: whole(Operation.CLUSTER_ACTION),

@@ -201,6 +201,24 @@ def check_group_heartbeat(question: Question) -> None:
 
 def check_group_describe(question: Question) -> Answer:
     """A group with an assigned topic that the principal may not describe is answered with an error."""
+    return check_groups_described(question, _assigned_topics, HIDDEN_TOPICS)
+
+
+def _assigned_topics(group: Any) -> set[str]:
+    return {
+        topic.topic_name
+        for member in group.members
+        for assigned in (member.assignment, getattr(member, "target_assignment", None))
+        if assigned is not None
+        for topic in assigned.topic_partitions
+    }
+
+
+def check_groups_described(
+    question: Question, topics_of: Callable[[Any], set[str]], why: str
+) -> Answer:
+    """Describe on each group. One with a topic that the principal may not describe is answered with the error
+    `why`."""
     answer = split(question, Operation.DESCRIBE, GROUP, "group_ids", str, "groups")
     if isinstance(answer, Message):
         return answer
@@ -209,18 +227,12 @@ def check_group_describe(question: Question) -> Answer:
 
     def hide(response: Any) -> Message:
         for at, group in enumerate(response.groups):
-            named = {
-                topic.topic_name
-                for member in group.members
-                for assigned in (member.assignment, getattr(member, "target_assignment", None))
-                if assigned is not None
-                for topic in assigned.topic_partitions
-            }
-            if not all(question.may(Operation.DESCRIBE, TOPIC, name) for name in sorted(named)):
+            named = sorted(topics_of(group))
+            if not all(question.may(Operation.DESCRIBE, TOPIC, name) for name in named):
                 response.groups[at] = type(group)(  # its state is left out too
                     group_id=group.group_id,
                     error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-                    error_message=HIDDEN_TOPICS,
+                    error_message=why,
                 )
         assert isinstance(response, Message)
         return response
