@@ -24,12 +24,13 @@ request must show.
 | `/health/live` | 200 while the node's loop turns, also between two logs that are opened at the start |
 | `/health/ready` | 200 where the cluster can count on the node, else 503; JSON says why |
 
-A node is ready where it knows the leader of the metadata quorum (`quorum`), the controller has it
+A node is ready where it hears of the leader of the metadata quorum, or leads a majority that fetches
+(`quorum`), the controller has it
 registered and unfenced (`registration`), it has applied what is committed (`metadata`), no partition
 refuses producers because this broker is not in its ISR (`min_isr`), each log directory answers
 (`log_directories`), and it does not shut down (`running`). A broker that ZooKeeper coordinates has its
-session with the ensemble (`session`) instead of the quorum. Most of this shows within a second. A node
-learns by the quorum's time-outs, some seconds, that the majority has died or is silent.
+session with the ensemble (`session`) instead of the quorum. All of this shows within a second, but for a
+disk that hangs, which shows after two; the quorum's own time-outs, and with them elections, are longer.
 
 Names are those that the JMX exporter's usual rules make of Kafka's MBeans, and kafka_exporter's for topics,
 so that boards made for Kafka show something. A scrape is taken in slices of 5 ms; of 10,000 partitions it
@@ -73,6 +74,18 @@ column *alarm* are the conditions, bold ones are critical, and each rule links t
 runs), `--broker ID` a broker, `barnabas quorum describe --metrics` the leader of the quorum; each has
 `--json`. They name a metric by its MBean."""
 _END = """\
+## Boards made for Apache Kafka
+
+Strimzi's boards for Kafka, for its quorum and for kafka_exporter, and kafka_exporter's own board find their
+metrics here, by these names; their variables ask for labels of Kubernetes (`namespace`,
+`strimzi_io_cluster`), which a scrape configuration adds. Without a counterpart are:
+
+* `jvm_memory_used_bytes`, `jvm_gc_collection_seconds_count`, `jvm_gc_collection_seconds_sum`,
+  `jvm_threads_current`: there is no JVM. `process_resident_memory_bytes` and `barnabas_memory_bytes` tell the
+  memory, `barnabas_loop_longest_turn_seconds` what pauses would show.
+* `container_cpu_usage_seconds_total`, `container_memory_usage_bytes`, `kubelet_volume_stats_available_bytes`:
+  Kubernetes tells these, not the node. `barnabas_log_logdirectory_usablebytes` has what is free on a volume.
+
 ## Partitions, replicas, disks and groups by command
 
 | question | command |

@@ -22,6 +22,7 @@ from barnabas.monitoring.boards.alerts import rules_text
 from barnabas.monitoring.boards.boards import BOARDS
 from barnabas.monitoring.boards.panels import queries_of
 from barnabas.testing.cluster import Cluster
+from tests.foreign_boards import BOARDS as FOREIGN_BOARDS
 from tests.process.launch import barnabas
 
 pytestmark = [pytest.mark.process, pytest.mark.peers("prometheus"), pytest.mark.timeout(400)]
@@ -189,6 +190,14 @@ def test_every_query_of_our_boards_has_a_value(prometheus: Prometheus) -> None:
     for board in BOARDS:
         for query in queries_of(board):
             prometheus.wait_for(query.replace("$topic", ".*").replace("$group", ".*"))
+
+
+@pytest.mark.parametrize("board", FOREIGN_BOARDS)
+def test_every_metric_of_a_board_made_for_kafka_has_a_value(
+    prometheus: Prometheus, board: str
+) -> None:
+    for name in sorted(FOREIGN_BOARDS[board]):
+        prometheus.wait_for(name)
 
 
 def test_lag_in_seconds_is_the_distance_of_the_reader(prometheus: Prometheus, load: Load) -> None:

@@ -163,7 +163,10 @@ def test_a_node_without_the_quorum_says_why_it_is_not_ready(up: Up) -> None:
     for pid in killed:
         os.kill(pid, signal.SIGKILL)
     wait_until(lambda: "quorum" in why_not_ready(up, 1), "it does not miss its quorum")
-    assert why_not_ready(up, 1)["quorum"] == "no leader of the metadata quorum is known"
+    wait_until(
+        lambda: why_not_ready(up, 1)["quorum"] == "no leader of the metadata quorum is known",
+        "it still leads",
+    )
     assert ask(up, 1, "/health/live")[0] == 200
 
 

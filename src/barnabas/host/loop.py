@@ -65,7 +65,7 @@ NO_TURN = Turn(0.0, 0.0, "", 0.0)
 class TurnTimes:
     """Durations of turns since the start, or since `reset`."""
 
-    __slots__ = ("_on_slow", "longest", "longest_cpu", "slow", "turns")
+    __slots__ = ("_on_slow", "busy_s", "longest", "longest_cpu", "slow", "turns")
 
     def __init__(self) -> None:
         self._on_slow: Callable[[Turn], None] | None = None
@@ -77,6 +77,8 @@ class TurnTimes:
 
     def reset(self) -> None:
         self.turns = self.slow = 0
+        self.busy_s = 0.0
+        """The time of all turns together."""
         self.longest = NO_TURN
         """The longest turn in elapsed time."""
         self.longest_cpu = NO_TURN
@@ -90,6 +92,7 @@ class TurnTimes:
         self, took_s: float, cpu_s: float = 0.0, most: Callback | None = None, most_s: float = 0.0
     ) -> None:
         self.turns += 1
+        self.busy_s += took_s
         if took_s * 1000 <= self.longest.took_ms and cpu_s * 1000 <= self.longest_cpu.cpu_ms:
             if took_s <= _SLOW_S:
                 return

@@ -20,6 +20,7 @@ from barnabas.host.structured_log import StructuredLog
 
 if TYPE_CHECKING:
     from barnabas.config.node import NodeConfig
+    from barnabas.host.process.idle_share import IdleShare
 
 HALT_STATUS = 70
 """Exit status of a node that can no longer trust its own state."""
@@ -81,6 +82,7 @@ class HostPorts(ProgramPorts):
         self.export_helper = HelperProcess()
         self.journal = journal
         self.times = loop.times
+        self._idle: IdleShare | None = None
         options = SocketOptions() if config is None else socket_options(config)
         self.network = HostNetwork(loop, self._resolver_background, self.log, options)
 
@@ -99,11 +101,15 @@ class HostPorts(ProgramPorts):
     def process_figures(self) -> dict[str, float]:
         """Figures of the process by the names that Prometheus' clients give them; those that the system does
         not tell are left out."""
+        from barnabas.host.process import idle_share
         from barnabas.host.system.figures import process_figures
 
-        times = self.times
+        times, now_s = self.times, self.clock.now_ms() / 1000
+        self._idle = self._idle or idle_share.IdleShare(now_s, times.busy_s)
+        idle = self._idle.share(now_s, times.busy_s)
         return {
             **process_figures(),
+            **dict.fromkeys(idle_share.NAMES, idle),
             "barnabas_loop_turns_total": times.turns,
             "barnabas_loop_slow_turns_total": times.slow,
             "barnabas_loop_longest_turn_seconds": times.longest_s,

@@ -21,6 +21,7 @@ class Releasable(Protocol):
     @property
     def path(self) -> str: ...
     def release(self) -> None: ...
+    def size(self) -> int: ...
 
 
 class FileCache:
@@ -50,6 +51,11 @@ class FileCache:
         self._loaded[table.path] = table
         while len(self._loaded) > self._loaded_tables_max:
             self._loaded.popitem(last=False)[1].release()
+
+    @property
+    def loaded_bytes(self) -> int:
+        """The index tables in memory."""
+        return sum(table.size() for table in self._loaded.values())
 
     def get(self, path: str, *, make: bool = False) -> File:
         """The open file at `path`. A ``.log`` file is created only with `make`: a deleted segment must not

@@ -2,7 +2,7 @@
 
 Alive is a node whose loop turns: it answers. Ready is one that the cluster can count on:
 
-* ``quorum``: it knows the leader of the metadata quorum;
+* ``quorum``: it knows the leader of the metadata quorum and hears of it, or leads a majority that fetches;
 * ``registration``: the controller has this process registered and unfenced (brokers);
 * ``metadata``: it has applied what it knows to be committed;
 * ``min_isr``: no partition refuses producers for lack of this broker in the ISR (brokers);
@@ -15,12 +15,19 @@ A broker that ZooKeeper coordinates knows no quorum; its mode adds a check of it
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import isfinite
 from typing import NamedTuple
 
 from barnabas.broker.broker import Broker
 from barnabas.broker.controller_client.broker_lifecycle import LifecyclePhase
+from barnabas.ports import Clock
 from barnabas.raft.raft_node import RaftNode
 
+SILENCE_MS_MAX = 900.0
+"""How long a replica of the quorum may hear nothing. Fetches come every half second where nothing happens;
+elections have longer time-outs of their own."""
+SETTLED_MS = 2_000.0
+WALK_INTERVAL_MS = 500.0
 METADATA_LAG_MAX = 1_000
 """Committed records of metadata that a ready node may not have applied yet."""
 
@@ -39,26 +46,66 @@ class HealthCheck(NamedTuple):
         return {"check": self.name, "passes": self.passes, "why": self.why}
 
 
-def readiness(
-    quorum: RaftNode | None, broker: Broker | None, *, is_stopping: bool
-) -> list[HealthCheck]:
-    """Every check of a node, in the order of the list above. `quorum` is None in ZooKeeper mode."""
-    checks = []
-    if quorum is not None:
-        checks.append(HealthCheck("quorum", _of_quorum(quorum)))
-    if broker is not None:
-        checks.append(HealthCheck("registration", _of_registration(broker)))
-    if quorum is not None:
-        checks.append(HealthCheck("metadata", _of_metadata(quorum, broker)))
-    if broker is not None:
-        checks.append(HealthCheck("min_isr", _of_min_isr(broker)))
-        checks.append(HealthCheck("log_directories", _of_directories(broker)))
-    checks.append(HealthCheck("running", "the node shuts down" if is_stopping else ""))
-    return checks
+class NodeReadiness:
+    """The checks of one node. They are asked for several times a second, so the partitions are walked only
+    after the metadata have changed."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._min_isr = MinIsrCheck()
+
+    def checks(
+        self, quorum: RaftNode | None, broker: Broker | None, *, is_stopping: bool
+    ) -> list[HealthCheck]:
+        """Every check, in the order of the list above. `quorum` is None in ZooKeeper mode."""
+        checks = []
+        if quorum is not None:
+            checks.append(HealthCheck("quorum", _of_quorum(quorum)))
+        if broker is not None:
+            checks.append(HealthCheck("registration", _of_registration(broker)))
+        if quorum is not None:
+            checks.append(HealthCheck("metadata", _of_metadata(quorum, broker)))
+        if broker is not None:
+            checks.append(HealthCheck("min_isr", self._min_isr.why(broker, self._clock.now_ms())))
+            checks.append(HealthCheck("log_directories", _of_directories(broker)))
+        checks.append(HealthCheck("running", "the node shuts down" if is_stopping else ""))
+        return checks
+
+
+class MinIsrCheck:
+    """The partitions that refuse producers for lack of this broker, as of the last walk.
+
+    A walk shows what the image and the replicas had then. Replicas follow the image within some turns, so an
+    image that stays is walked until a walk began `SETTLED_MS` after the change; a changing one at intervals.
+    """
+
+    def __init__(self) -> None:
+        self._why = ""
+        self._walked_ms = self._changed_ms = float("-inf")
+        self._seen: tuple[object, ...] = ()
+        self.walks = 0
+
+    def why(self, broker: Broker, now_ms: float) -> str:
+        """The reason in a sentence; empty where there is no such partition."""
+        seen = (broker.incarnation, broker.image.offset, len(broker.replicas.by_id))
+        if seen != self._seen:
+            self._seen, self._changed_ms = seen, now_ms
+        is_settled = self._walked_ms >= self._changed_ms + SETTLED_MS
+        if not is_settled and now_ms >= self._walked_ms + WALK_INTERVAL_MS:
+            self._why, self._walked_ms = _of_min_isr(broker), now_ms
+            self.walks += 1
+        return self._why
 
 
 def _of_quorum(quorum: RaftNode) -> str:
-    return "" if quorum.leader_id >= 0 else "no leader of the metadata quorum is known"
+    silence_ms = quorum.silence_ms
+    if quorum.leader_id < 0 or not isfinite(silence_ms):
+        return "no leader of the metadata quorum is known"
+    if silence_ms < SILENCE_MS_MAX:
+        return ""
+    if quorum.leader_id == quorum.node_id:
+        return f"no majority of the metadata quorum has fetched for {silence_ms / 1000:.1f} s"
+    return f"the leader of the metadata quorum has not answered for {silence_ms / 1000:.1f} s"
 
 
 def _of_registration(broker: Broker) -> str:

@@ -3,8 +3,8 @@
 A row of the table has two lines: ``MBean | type``, and below it ``meaning | alarm``. The MBean is written as
 ``domain:type=TYPE,name=NAME`` with further tags behind; a tag with the value ``*`` is a label with many
 values. The name for Prometheus follows from the MBean by the rules that most configurations of the JMX
-exporter share: domain, type and name in lower case, joined by underscores; counters end in ``_total``, and
-``PerSec`` goes.
+exporter share: domain, type and name in lower case, joined by underscores; counters end in ``_total``,
+``PerSec`` goes, and ``Percent`` has an underscore before it.
 
 Source: the example configurations of Prometheus' JMX exporter and of Strimzi for Kafka.
 """
@@ -16,6 +16,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+_JOINED = re.compile("^raft-(channel)?-?metrics$")
+"""Types whose words the rules join."""
 _OTHER = re.compile(r"[^a-z0-9_]+")
 
 
@@ -64,8 +66,10 @@ def prometheus_name(mbean: str, *, is_counter: bool) -> tuple[str, list[tuple[st
         return name, [(label, "*") for label in given.split(",") if label]
     pairs = [tag.partition("=") for tag in rest.split(",")]
     tags = {key: value.removesuffix(":Count") for key, _, value in pairs}
-    kind, own = tags.pop("type").replace("raft-metrics", "raftmetrics"), tags.pop("name", "")
+    kind, own = _JOINED.sub(r"raft\1metrics", tags.pop("type")), tags.pop("name", "")
     own = own.removesuffix("PerSec")
+    if own.endswith("Percent"):
+        own = own.removesuffix("Percent") + "_percent"
     words = [domain, kind, own] if own else [domain, kind]
     name = _OTHER.sub("_", "_".join(words).lower()).strip("_")
     if is_counter and not name.endswith("_total"):

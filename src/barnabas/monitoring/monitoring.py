@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 from barnabas import __version__
 from barnabas.broker.broker import Broker
+from barnabas.client.network.channels import Channels
 from barnabas.config.node import NodeConfig
 from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.monitoring.exposition import (
@@ -19,7 +20,7 @@ from barnabas.monitoring.exposition import (
     accepts_open_metrics,
     labels_text,
 )
-from barnabas.monitoring.health import HealthCheck, readiness
+from barnabas.monitoring.health import HealthCheck, NodeReadiness
 from barnabas.monitoring.http.listeners import KEY, parse_listeners
 from barnabas.monitoring.http.messages import (
     JSON,
@@ -33,10 +34,12 @@ from barnabas.monitoring.http.server import HttpServer
 from barnabas.monitoring.scrape import Scrapes, Source, Wait
 from barnabas.monitoring.sources.counted import broker_source, controller_source, quorum_source
 from barnabas.monitoring.sources.groups import GroupSource
+from barnabas.monitoring.sources.memory import kept_by
 from barnabas.monitoring.sources.replicas import ReplicaSource
 from barnabas.monitoring.sources.requests import RequestSource
 from barnabas.ports import HasSecrets, Listener, Ports
 from barnabas.raft.raft_node import RaftNode
+from barnabas.raft.transport import PURPOSES
 from barnabas.security.listener_security import ListenerStages, listener_security
 from barnabas.wire.server import RequestServer
 
@@ -64,6 +67,10 @@ class MonitoredNode(Protocol):
     @property
     def quorum(self) -> RaftNode | None:
         """None in ZooKeeper mode."""
+
+    @property
+    def quorum_channels(self) -> Channels:
+        """Connections to the other replicas of the quorum, among others."""
 
     @property
     def controller(self) -> QuorumController | None: ...
@@ -95,6 +102,7 @@ class Monitoring:
         self._specs = parse_listeners(cast("list[str]", node.config.values[KEY] or []))
         self._bound: list[Listener] = []
         self._cluster_id = cluster_id
+        self._readiness = NodeReadiness(node.ports.clock)
         self._requests = RequestSource(lambda: self._node.broker)
         self._broker: Broker | None = None
         self._broker_sources: list[Source] = []
@@ -184,7 +192,7 @@ class Monitoring:
 
     def _checks(self) -> Sequence[HealthCheck]:
         node = self._node
-        checks = readiness(node.quorum, node.broker, is_stopping=node.is_stopping)
+        checks = self._readiness.checks(node.quorum, node.broker, is_stopping=node.is_stopping)
         return checks if self._extras is None else [*self._extras.checks(), *checks]
 
     # -- sources -----------------------------------------------------------------------------------
@@ -196,7 +204,9 @@ class Monitoring:
         yield from self._sources_of(node.broker)
         clock = node.ports.clock
         if quorum is not None:
-            yield lambda page: quorum_source(quorum, clock.now_ms(), page)
+            yield lambda page: quorum_source(
+                quorum, node.quorum_channels.traffic(*PURPOSES), clock.now_ms(), page
+            )
         if self._extras is not None:
             yield self._extras.steps
         yield self._requests.steps
@@ -246,6 +256,8 @@ class Monitoring:
         servers = self._node.servers.values()
         yield "unsent", self._node.ports.network.unsent_bytes
         yield "kept", sum(server.unread.kept_bytes for server in servers)
+        if self._node.broker is not None:
+            yield from kept_by(self._node.broker)
 
     def _held(self) -> Iterator[tuple[str, int]]:
         yield "requests", sum(s.statistics()["in_flight"] for s in self._node.servers.values())

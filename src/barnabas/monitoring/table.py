@@ -184,7 +184,7 @@ barnabas.security:type=Certificates,name=SecondsLeft,listener=* | gauge
     seconds until the listener's certificate ends; negative afterwards | **below 2,592,000 (30 days)**
 """
 QUORUM = """
-kafka_server_raftmetrics{current_state} | gauge
+kafka_server_raftmetrics_current_state{current_state} | gauge
     1 for the state that this replica is in: leader, follower, observer, candidate ...
 kafka.server:type=raft-metrics,name=current-leader | gauge
     node id of the leader, -1 for none | -1
@@ -219,7 +219,15 @@ kafka.server:type=raft-metrics,name=append-records-rate | gauge
 kafka.server:type=raft-metrics,name=fetch-records-rate | gauge
     records per second that this replica fetches
 kafka.server:type=raft-metrics,name=poll-idle-ratio-avg | gauge
-    share of time in which the loop waits; 0 is a busy node | below 0.2
+    share of time in which the quorum's replica has nothing to do | below 0.2
+kafka.server:type=raft-channel-metrics,name=request-total | counter
+    requests to other replicas of the quorum
+kafka.server:type=raft-channel-metrics,name=response-total | counter
+    their responses
+kafka.server:type=raft-channel-metrics,name=outgoing-byte-total | counter
+    bytes of these requests
+kafka.server:type=raft-channel-metrics,name=incoming-byte-total | counter
+    bytes of these responses
 """
 REPLICAS = """
 kafka.server:type=KafkaServer,name=BrokerState | gauge
@@ -268,12 +276,16 @@ kafka.cluster:type=Partition,name=UnderReplicated,topic=*,partition=* | gauge
     1 where the ISR lacks a replica; said by the leader | 1 for minutes
 kafka.cluster:type=Partition,name=UnderMinIsr,topic=*,partition=* | gauge
     1 where producers with acks=all are refused; said by the leader | **1**
+kafka.cluster:type=Partition,name=AtMinIsr,topic=*,partition=* | gauge
+    1 where producers with acks=all will be refused once one more replica is lost; said by the leader
 kafka.cluster:type=Partition,name=LastStableOffsetLag,topic=*,partition=* | gauge
     records behind the first one of an open transaction; said by the leader | grows: a transaction hangs
 """
 TOPICS = """
 kafka_brokers | gauge
     brokers of the cluster (kafka_exporter's name)
+kafka_broker_info{id,address} | gauge
+    1; a broker of the cluster and its address between brokers
 kafka_topic_partitions{topic} | gauge
     partitions of the topic; said by the leader of its partition 0
 kafka_topic_partition_current_offset{topic,partition} | gauge
@@ -318,6 +330,8 @@ kafka.server:type=BrokerTopicMetrics,name=BytesInPerSec,topic=* | counter
     bytes of their batches
 kafka.server:type=BrokerTopicMetrics,name=BytesOutPerSec,topic=* | counter
     bytes of batches that consumers fetched
+kafka.server:type=BrokerTopicMetrics,name=ReplicationBytesInPerSec | counter
+    bytes of batches that followers here fetched
 kafka.server:type=BrokerTopicMetrics,name=ReplicationBytesOutPerSec | counter
     bytes of batches that followers fetched
 kafka.server:type=BrokerTopicMetrics,name=TotalProduceRequestsPerSec,topic=* | counter
@@ -340,6 +354,14 @@ process_max_fds | gauge
     the most that there may be
 process_start_time_seconds | gauge
     when the process began, in seconds since 1970
+kafka.network:type=SocketServer,name=NetworkProcessorAvgIdlePercent | gauge
+    share of time (0 to 1) in which the loop waits, over the last half minute | below 0.2
+kafka.server:type=KafkaRequestHandlerPool,name=RequestHandlerAvgIdlePercent | gauge
+    the same: one loop does what network and handler threads do in Kafka | below 0.2
+kafka.server:type=KafkaServer,name=linux-disk-read-bytes | gauge
+    bytes that the process made the disks read
+kafka.server:type=KafkaServer,name=linux-disk-write-bytes | gauge
+    bytes that the process made the disks write
 barnabas_loop_turns_total | counter
     turns of the event loop
 barnabas_loop_slow_turns_total | counter
@@ -347,7 +369,7 @@ barnabas_loop_slow_turns_total | counter
 barnabas_loop_longest_turn_seconds | gauge
     the longest turn since the start
 barnabas_memory_bytes{owner} | gauge
-    responses that peers have not read (`unsent`), and that wait for earlier ones (`kept`) | near 256 MiB
+    unread responses (`unsent`, `kept`), the `image`, fetch `sessions`, index `caches` | unsent near 256 MiB
 barnabas_held{what} | gauge
     unanswered requests, fetch sessions, deadlines, partitions of the image, logs: the number in memory
 barnabas_build_info{version,node_id,cluster_id,roles} | gauge

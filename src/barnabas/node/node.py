@@ -58,6 +58,7 @@ from barnabas.wire.api_versions import Features, NodeIdentity
 from barnabas.wire.server import RequestServer
 
 if TYPE_CHECKING:
+    from barnabas.monitoring.health import NodeReadiness
     from barnabas.monitoring.monitoring import Monitoring
 
 LOCK_FILE = ".lock"
@@ -112,6 +113,7 @@ class Node:
         self._makes_migration = makes_migration
         self._migrating: ControllerAddition | None = None
         self._monitoring: Monitoring | None = None
+        self._readiness: NodeReadiness | None = None
         self._stopping = False
         self._own_loggers = OwnLoggers(int(config.node_id), loggers or Loggers())
         self._policies = NO_POLICIES
@@ -161,11 +163,12 @@ class Node:
 
     def why_not_ready(self) -> str:
         """The first reason why the cluster cannot count on this node; empty where it can."""
-        from barnabas.monitoring.health import readiness
+        from barnabas.monitoring.health import NodeReadiness
 
         if not hasattr(self, "quorum"):
             return "the node starts"
-        checks = readiness(self.quorum, self.broker, is_stopping=self._stopping)
+        self._readiness = self._readiness or NodeReadiness(self.ports.clock)
+        checks = self._readiness.checks(self.quorum, self.broker, is_stopping=self._stopping)
         return next((check.why for check in checks if check.why), "")
 
     @property

@@ -13,6 +13,7 @@ Source: Kafka's ``KafkaRaftClient``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any
 
 from barnabas.ports import Ports
@@ -21,7 +22,7 @@ from barnabas.raft.core import events as on
 from barnabas.raft.core import leading
 from barnabas.raft.core.machine import Machine
 from barnabas.raft.core.messages import Request, Response
-from barnabas.raft.core.states import Leader, Resigned
+from barnabas.raft.core.states import Follower, Leader, Observer, Resigned
 from barnabas.raft.metrics import QuorumMetrics
 from barnabas.raft.runtime.applier import Applier
 from barnabas.raft.runtime.batch_accumulator import BatchAccumulator
@@ -182,6 +183,21 @@ class RaftNode:
     def leader_id(self) -> int:
         """-1 where unknown. This node itself as soon as it is elected."""
         return self.machine.leader_id
+
+    @property
+    def silence_ms(self) -> float:
+        """The time since this replica heard of the quorum: a leader from a majority, another from its
+        leader. It is infinite where this replica follows no leader. A follower whose own log is being synced
+        does not ask, so its leader is not silent."""
+        state, now_ms = self.machine.state, self._now_ms()
+        if isinstance(state, Leader):
+            return state.progress_table.silence_ms(now_ms)
+        if not isinstance(state, (Follower, Observer)) or state.leader_endpoint is None:
+            return inf
+        log = self.machine.log
+        if log.synced_offset < log.end_offset:
+            return 0.0
+        return max(now_ms - (state.deadline_ms - self.settings.fetch_timeout_ms), 0.0)
 
     @property
     def leader_endpoint(self) -> Endpoint | None:

@@ -12,6 +12,10 @@ from typing import Any, Protocol
 from barnabas.types import Endpoint
 from barnabas.wire.schema import Message
 
+ASKING, FETCHING = "raft", "raft-fetch"
+PURPOSES = (ASKING, FETCHING)
+"""The purposes of a replica's connections to its peers."""
+
 
 class Transport(Protocol):
     def send(

@@ -13,6 +13,8 @@ from barnabas.monitoring.boards.boards import BOARDS
 from barnabas.monitoring.boards.panels import Board, Panel, board_json, queries_of
 from barnabas.monitoring.metric import MetricType
 from barnabas.monitoring.table import metrics
+from tests.foreign_boards import BOARDS as FOREIGN_BOARDS
+from tests.foreign_boards import OF_A_JVM, OF_KUBERNETES
 
 ROOT = Path(__file__).resolve().parents[3]
 NAME = re.compile(r"\b(?:kafka|barnabas|process)_\w+")
@@ -83,3 +85,14 @@ def test_the_rules_are_one_group_of_json() -> None:
         rule["annotations"]["runbook_url"].startswith("https://h/troubleshooting.html#")
         for rule in group["rules"]
     )
+
+
+@pytest.mark.parametrize("board", FOREIGN_BOARDS)
+def test_a_board_made_for_kafka_asks_for_metrics_of_the_table(board: str) -> None:
+    missing = FOREIGN_BOARDS[board] - known_names()
+    assert not missing
+
+
+def test_metrics_without_a_counterpart_are_named_in_the_documentation() -> None:
+    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    assert all(f"`{name}`" in page for name in OF_A_JVM | OF_KUBERNETES)

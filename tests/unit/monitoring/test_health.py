@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from barnabas.broker.controller_client.broker_lifecycle import LifecyclePhase
-from barnabas.monitoring.health import METADATA_LAG_MAX, readiness
+from barnabas.monitoring.health import (
+    METADATA_LAG_MAX,
+    SETTLED_MS,
+    SILENCE_MS_MAX,
+    WALK_INTERVAL_MS,
+    MinIsrCheck,
+    NodeReadiness,
+)
 from barnabas.types import TopicPartition, Uuid
 
 TOPIC = Uuid(b"t" * 16)
@@ -20,7 +27,9 @@ class Node:
     """A broker with one partition of three replicas, in a state that each drill changes."""
 
     def __init__(self) -> None:
-        self.quorum: Any = SimpleNamespace(leader_id=1, high_watermark=5_000, applied_offset=5_000)
+        self.quorum: Any = SimpleNamespace(
+            leader_id=1, node_id=3, high_watermark=5_000, applied_offset=5_000, silence_ms=500.0
+        )
         self.registration = SimpleNamespace(incarnation=INCARNATION, fenced=False)
         self.topic = SimpleNamespace(
             isr=[(1, 2)], replicas=[(1, 2, 3)], has=lambda index: index == 0
@@ -43,7 +52,8 @@ class Node:
         self.is_stopping = False
 
     def failing(self) -> dict[str, str]:
-        checks = readiness(self.quorum, self.broker, is_stopping=self.is_stopping)
+        clock: Any = SimpleNamespace(now_ms=lambda: 0.0)
+        checks = NodeReadiness(clock).checks(self.quorum, self.broker, is_stopping=self.is_stopping)
         return {check.name: check.why for check in checks if not check.passes}
 
 
@@ -51,6 +61,17 @@ Drill = tuple[Callable[[Node], object], str, str]
 """How the state comes about, the check that fails, and a part of its reason."""
 DRILLS: dict[str, Drill] = {
     "no quorum": (lambda n: setattr(n.quorum, "leader_id", -1), "quorum", "no leader"),
+    "a silent leader": (
+        lambda n: setattr(n.quorum, "silence_ms", SILENCE_MS_MAX), "quorum", "has not answered for 0.9 s",
+    ),
+    "a silent majority": (
+        lambda n: n.quorum.__dict__.update(leader_id=3, silence_ms=1_500.0),
+        "quorum",
+        "no majority of the metadata quorum has fetched for 1.5 s",
+    ),
+    "a leader that is searched for": (
+        lambda n: setattr(n.quorum, "silence_ms", float("inf")), "quorum", "no leader",
+    ),
     "fenced": (
         lambda n: setattr(n.registration, "fenced", True), "registration", "has fenced this broker",
     ),
@@ -108,3 +129,21 @@ def test_a_controller_alone_is_ready_by_the_quorum() -> None:
     assert not node.failing()
     node.quorum.applied_offset = 0
     assert list(node.failing()) == ["metadata"]
+
+
+def test_partitions_are_walked_after_a_change_only() -> None:
+    """Replicas follow the image some turns later, so it is walked until it has been the same for a while."""
+    node, check = Node(), MinIsrCheck()
+    now_ms = 0.0
+    while now_ms < 10 * SETTLED_MS:
+        assert check.why(node.broker, now_ms) == ""
+        now_ms += 100
+    assert check.walks == SETTLED_MS / WALK_INTERVAL_MS + 1
+    node.broker.image.offset += 1
+    node.topic.isr[0] = (1,)
+    assert "orders-0" in check.why(node.broker, now_ms)
+    for _ in range(1_000):  # the metadata change all the time
+        node.broker.image.offset += 1
+        now_ms += 1
+        check.why(node.broker, now_ms)
+    assert check.walks <= SETTLED_MS / WALK_INTERVAL_MS + 2 + 1_000 / WALK_INTERVAL_MS

@@ -66,6 +66,8 @@ class ReplicationThrottle:
         self.leader = Side(LEADER_RATE, LEADER_REPLICAS)
         self.follower = Side(FOLLOWER_RATE, FOLLOWER_REPLICAS)
         self._observers: list[ThrottleObserver] = []
+        self.fetched_bytes = 0
+        """The bytes that this broker's replicas have fetched from leaders, throttled or not."""
 
     def observe(self, observer: ThrottleObserver) -> None:
         """Tell `observer` of every replica that waits from now on."""
@@ -109,6 +111,7 @@ class ReplicationThrottle:
 
     def fetched(self, partition: Partition, size: int) -> None:
         """`size` bytes of `partition` came from its leader."""
+        self.fetched_bytes += size
         side = self._current(self.follower)
         if side.quota.rate < UNLIMITED and self._is_throttled(side, partition):
             side.quota.record(size, self._clock.now_ms())

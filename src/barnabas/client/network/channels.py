@@ -25,6 +25,7 @@ from barnabas.client.network.connection import (
     OnDone,
     VersionRanges,
 )
+from barnabas.client.network.traffic import CarriedTraffic
 from barnabas.ports import ClientPorts, Wakeup, call_all
 from barnabas.security.client_security import OPEN, ClientSecurity, SecureDialer
 from barnabas.types import Endpoint
@@ -75,6 +76,8 @@ class Channels:
         self._request_timeout_ms = request_timeout_ms
         self._connections: dict[tuple[Endpoint, str], ClientConnection] = {}
         self._versions: dict[Endpoint, VersionRanges] = {}
+        self._traffic: dict[str, CarriedTraffic] = {}
+        """The traffic by purpose, that of connections which have ended included."""
         self._watches: dict[Endpoint, list[_Watch]] = {}
         self._wakeup: Wakeup | None = None
         self._wakeup_at_ms = 0.0
@@ -154,6 +157,12 @@ class Channels:
         """The versions that `target` said it serves, by API key; None before a negotiation."""
         return self._versions.get(target)
 
+    def traffic(self, *purposes: str) -> CarriedTraffic:
+        """The traffic of all connections for these purposes."""
+        return CarriedTraffic.sum_of(
+            self._traffic[name] for name in purposes if name in self._traffic
+        )
+
     def in_flight(self, target: Endpoint, purpose: str = "") -> int:
         connection = self._connections.get((target, purpose))
         return 0 if connection is None else connection.in_flight
@@ -198,6 +207,7 @@ class Channels:
             on_versions=lambda ranges: self._versions.__setitem__(target, ranges),
             authentication=self._authentication(),
             meant=self.meant(target),
+            traffic=self._traffic.setdefault(purpose, CarriedTraffic()),
         )
         self._connections[target, purpose] = connection
         self._dialer.connect(target, connection)

@@ -24,6 +24,7 @@ from typing import Any, TypeAlias
 
 from barnabas import __version__
 from barnabas.client.network.authentication import Authentication
+from barnabas.client.network.traffic import CarriedTraffic
 from barnabas.ports import Connection, call_all
 from barnabas.security import TlsHandshakeError
 from barnabas.types import Buffer, Endpoint
@@ -154,11 +155,12 @@ class ClientConnection:
         max_frame_bytes: int = 512 * 1024 * 1024,
         authentication: Authentication | None = None,
         meant: tuple[str, int] | None = None,
+        traffic: CarriedTraffic | None = None,
     ) -> None:
         """`defer` runs a callback after the present one, so that no answer comes from within
         `submit`. `versions` spares the negotiation; `on_versions` gets what it brought. `newest` is
         the newest version to choose, by API key. `meant` is the cluster's and the node's id, where the
-        client knows whom it means."""
+        client knows whom it means. `traffic` counts what the connection carries."""
         raw = client_id.encode()
         self.endpoint = endpoint
         self.versions = versions
@@ -185,6 +187,7 @@ class ClientConnection:
         self._next_correlation_id = 0
         self._negotiating = False
         self._meant = meant
+        self._traffic = traffic or CarriedTraffic()
         self._authentication = authentication
         """SASL before the first request, and again before a session ends."""
         self._authenticating = False
@@ -350,6 +353,8 @@ class ClientConnection:
             size += len(part)
         _HEAD.pack_into(out, 0, size, schema.key, version, correlation_id, len(client_id))
         item.request = None
+        self._traffic.requests += 1
+        self._traffic.bytes_out += size + 4
         if splices:
             parts += join(out, splices)
         else:
@@ -375,6 +380,8 @@ class ClientConnection:
         if not self._sent:
             raise MalformedError("a response without a request")
         item = self._sent[0]
+        self._traffic.responses += 1
+        self._traffic.bytes_in += len(frame) + 4
         response = self._decode(item, frame)
         self._sent.popleft()
         self._last_schema = item.schema

@@ -13,6 +13,11 @@ _PAGE_BYTES = resource.getpagesize()
 _PORT_RANGE_FILE = "/proc/sys/net/ipv4/ip_local_port_range"
 _STAT_FIELDS_BEFORE_START = 19
 """Fields of ``/proc/self/stat`` behind the command's name and before the start time."""
+DISK_BYTES = {
+    "kafka.server:type=KafkaServer,name=linux-disk-read-bytes": "read_bytes",
+    "kafka.server:type=KafkaServer,name=linux-disk-write-bytes": "write_bytes",
+}
+"""Kafka's names, and the fields of ``/proc/self/io``."""
 
 
 def process_figures() -> dict[str, float]:
@@ -28,6 +33,9 @@ def process_figures() -> dict[str, float]:
         figures["process_resident_memory_bytes"] = int(file.read().split()[1]) * _PAGE_BYTES
     with suppress(OSError):
         figures["process_open_fds"] = len(os.listdir("/proc/self/fd"))
+    with suppress(OSError, ValueError), open("/proc/self/io", encoding="ascii") as file:
+        counts = dict(line.split(": ") for line in file.read().splitlines())
+        figures |= {name: int(counts[key]) for name, key in DISK_BYTES.items() if key in counts}
     with suppress(OSError, ValueError, IndexError):
         figures["process_start_time_seconds"] = _started_s()
     return figures

@@ -220,7 +220,12 @@ QUORUM = Board(
         Panel(
             "State",
             "none",
-            [("<kafka_server_raftmetrics{current_state}>", "{{current_state}} {{instance}}")],
+            [
+                (
+                    "<kafka_server_raftmetrics_current_state{current_state}>",
+                    "{{current_state}} {{instance}}",
+                )
+            ],
         ),
         Panel("Leader", "none", [(f"<{RAFT}current-leader>", NODE)]),
         Panel("Epoch", "none", [(f"<{RAFT}current-epoch>", NODE)]),

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Set
 
 from barnabas.broker.broker import Broker
 from barnabas.broker.metrics import count_steps as broker_steps
+from barnabas.client.network.traffic import CarriedTraffic
 from barnabas.controller.active.metrics import count_steps as controller_steps
 from barnabas.controller.active.quorum_controller import QuorumController
 from barnabas.monitoring.exposition import Exposition, labels_text
 from barnabas.raft.raft_node import RaftNode
 
 RAFT = "kafka.server:type=raft-metrics,name="
+RAFT_CHANNEL = "kafka.server:type=raft-channel-metrics,name="
 STATE = "current-state"
 UNTOLD = ("current-vote-directory-id",)
 """Figures of the quorum that are no numbers."""
@@ -34,11 +36,21 @@ def broker_source(broker: Broker, known: Set[str], page: Exposition) -> Iterator
             page.add_named(mbean, value)
 
 
-def quorum_source(quorum: RaftNode, now_ms: float, page: Exposition) -> Iterator[None]:
+def quorum_source(
+    quorum: RaftNode, carried: CarriedTraffic, now_ms: float, page: Exposition
+) -> Iterator[None]:
+    """`carried`: what the connections to other replicas have carried."""
+    for name, count in (
+        ("request-total", carried.requests),
+        ("response-total", carried.responses),
+        ("outgoing-byte-total", carried.bytes_out),
+        ("incoming-byte-total", carried.bytes_in),
+    ):
+        page.add(f"{RAFT_CHANNEL}{name}", count)
     for name, value in quorum.metrics.describe(now_ms).items():
         if name == STATE:
             page.add(
-                "kafka_server_raftmetrics{current_state}",
+                "kafka_server_raftmetrics_current_state{current_state}",
                 1,
                 labels_text({"current_state": str(value)}),
             )

@@ -19,6 +19,7 @@ from barnabas.types import Uuid
 PARTITIONS_PER_SLICE = 250
 """Partitions of one slice: two steps of one or two milliseconds."""
 MANAGER = "kafka.server:type=ReplicaManager,name="
+FETCHED = "kafka.server:type=BrokerTopicMetrics,name=ReplicationBytesInPerSec"
 LOG = "kafka.log:type=Log,name={},topic=*,partition=*"
 PARTITION = "kafka.cluster:type=Partition,name={},topic=*,partition=*"
 EXPORTER = "kafka_topic_partition_{}{{topic,partition}}"
@@ -52,11 +53,11 @@ class PartitionRow(NamedTuple):
     isr: int = 0
     is_small: int = 0
     is_below: int = 0
+    is_at: int = 0
     unstable: int = 0
     mark: int = 0
     leader: int = 0
     is_preferred: int = 0
-    min_isr: int = 0
 
 
 FAMILIES = {
@@ -71,6 +72,7 @@ LEADERS_FAMILIES = {
     PARTITION.format("ReplicasCount"): "replicas",
     PARTITION.format("UnderReplicated"): "is_small",
     PARTITION.format("UnderMinIsr"): "is_below",
+    PARTITION.format("AtMinIsr"): "is_at",
     PARTITION.format("LastStableOffsetLag"): "unstable",
     EXPORTER.format("current_offset"): "mark",
     EXPORTER.format("oldest_offset"): "start",
@@ -109,7 +111,7 @@ class Slice:
             OfflineReplicaCount=len(rows) - len(here),
             UnderReplicatedPartitions=sum(row.is_small for row in led),
             UnderMinIsrPartitionCount=sum(row.is_below for row in led),
-            AtMinIsrPartitionCount=sum(row.isr == row.min_isr for row in led),
+            AtMinIsrPartitionCount=sum(row.is_at for row in led),
         )
 
 
@@ -188,11 +190,11 @@ class ReplicaSource:
             isr,
             int(isr < replicas),
             int(leader.is_under_min_isr(partition.min_isr)),
+            int(isr == min(partition.min_isr, replicas)),
             end - log.last_stable_offset,
             log.high_watermark,
             partition.leader_id,
             int(partition.replicas[:1] == (partition.leader_id,)),
-            min(partition.min_isr, replicas),
         )
 
     def _add_sums(self, page: Exposition, sums: Counter[str], count: int) -> None:
@@ -213,11 +215,21 @@ class ReplicaSource:
             "kafka.server:type=FetchSessionCache,name=NumIncrementalFetchSessions",
             len(broker.fetches.sessions),
         )
-        page.add("kafka_brokers", len(broker.image.brokers))
+        page.add(FETCHED, broker.throttle.fetched_bytes)
+        self._add_brokers(page)
         for topic in list(broker.image.topics_by_id.values()):
             if topic.leader and topic.leader[0] == broker.node_id:
                 labels = labels_text({"topic": topic.name})
                 page.add("kafka_topic_partitions{topic}", len(topic), labels)
+
+    def _add_brokers(self, page: Exposition) -> None:
+        broker = self._broker
+        page.add("kafka_brokers", len(broker.image.brokers))
+        for node_id in sorted(broker.image.brokers):
+            labels = labels_text(
+                {"id": str(node_id), "address": str(broker.inter_broker_endpoint(node_id) or "")}
+            )
+            page.add("kafka_broker_info{id,address}", 1, labels)
 
     def _add_directories(self, page: Exposition) -> None:
         directories = self._broker.logs.directories

@@ -174,6 +174,10 @@ class ReplicaProgressTable:
         progress = self.voters.get(key.id) or self.observers.get(key)
         return progress.last_fetch_ms if progress is not None else None
 
+    def silence_ms(self, now_ms: float) -> float:
+        """How long ago a majority had fetched; 0 for the only voter."""
+        return 0.0 if self._is_sole_voter else now_ms - (self.check_deadline_ms - self.check_ms)
+
     def quorum_lost(self, now_ms: float) -> bool:
         """Whether a majority has fallen silent. A leader that is the only voter never loses its quorum."""
         return not self._is_sole_voter and now_ms >= self.check_deadline_ms

@@ -26,7 +26,7 @@ from barnabas.raft.runtime.peer_refusals import Strangers
 from barnabas.raft.runtime.replica_storage import ReplicaStorage
 from barnabas.raft.runtime.request_tickets import RequestTickets
 from barnabas.raft.storage import snapshot_files
-from barnabas.raft.transport import Transport
+from barnabas.raft.transport import ASKING, FETCHING, Transport
 from barnabas.raft.wire.fetch_codec import FetchMessage
 from barnabas.raft.wire.wire_mapping import request_to_wire, response_from_wire
 from barnabas.record.batch import CorruptBatchError
@@ -239,15 +239,15 @@ class EffectExecutor:
 
     def _send(self, effect: do.Send) -> None:
         request, cluster_id = effect.request, self._settings.cluster_id
-        timeout, purpose = self._settings.request_timeout_ms, "raft"
+        timeout, purpose = self._settings.request_timeout_ms, ASKING
         message: Message
         if type(request) is FetchRequest:
-            timeout, purpose = timeout + request.max_wait_ms, "raft-fetch"
+            timeout, purpose = timeout + request.max_wait_ms, FETCHING
             message = FetchMessage(request, cluster_id)
         else:
             # Answers come in the order of the requests, and that to AddVoter waits for what is fetched.
             if type(request) is SnapshotRequest:
-                purpose = "raft-fetch"
+                purpose = FETCHING
             message = request_to_wire(request, cluster_id, effect.node_id)
 
         def on_done(answer: object) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from barnabas.broker.broker import Broker
+from barnabas.client.network.channels import Channels
 from barnabas.config.node import NodeConfig
 from barnabas.monitoring.exposition import Exposition, labels_text
 from barnabas.monitoring.health import HealthCheck
@@ -33,6 +34,8 @@ class WatchedNode(Protocol):
     @property
     def listeners(self) -> Listeners: ...
     @property
+    def channels(self) -> Channels: ...
+    @property
     def sessions(self) -> SessionKeeper: ...
     @property
     def broker(self) -> Broker | None: ...
@@ -55,6 +58,7 @@ class MonitoredZookeeperNode:
         self._node = node
         self.ports = node.ports
         self.servers = node.listeners.servers
+        self.quorum_channels = node.channels
 
     @property
     def config(self) -> NodeConfig:
