@@ -303,3 +303,37 @@ def test_a_killed_leader_loses_and_doubles_nothing(cluster: Cluster, codec: Code
         )
         runs = client.fetch({TopicPartition(topic, 0): 0, TopicPartition(topic, 1): 700})
         assert {run.error for run in runs.values()} == {None}
+
+
+def test_records_are_copied_byte_for_byte(run: Command, cluster: Cluster, tmp_path: Path) -> None:
+    for topic in ("original", "copy"):
+        run("topics", "create", topic, "-p", "2", "-r", "3", "-c", "retention.ms=-1")
+    headers = (("h", b"\xff"), ("n", None), ("h", b""))
+    hostile = b'\x00\xff\n\t"\\\xc3('
+    records = [
+        ProducerRecord("original", hostile, b"\xfe", 0, 1_700_000_000_000, headers),
+        ProducerRecord("original", None, None, 1, 1_700_000_000_001),
+        ProducerRecord("original", b"", b"", 1, 1_700_000_000_002),
+    ]
+    with connect(cluster.bootstrap) as client, client.producer() as producer:
+        for record in records:
+            producer.send(record)
+    file = tmp_path / "records"
+    file.write_text(run("consume", "original", "--exit", "--json"))
+    run("produce", "copy", str(file), "--json-records", "--transaction")
+    with connect(cluster.bootstrap) as client:
+        read = sorted(client.read(["copy"]), key=lambda record: record.timestamp_ms)
+    copied = [
+        ProducerRecord("original", r.value, r.key, r.partition, r.timestamp_ms, r.headers)
+        for r in read
+    ]
+    assert copied == records
+    since = run("consume", "copy", "--from", "@1700000000001", "--exit", "-F", "%o %T,")
+    assert sorted(since.split(",")) == ["", "0 1700000000001", "1 1700000000002"]
+    until = run("consume", "copy", "--to", "@1700000000002", "-F", "%p,", "--filter-header", "n")
+    assert until == "0,"
+    file.write_text('{"value": "a"}\n{"value": ')
+    assert "not a JSON record" in run(
+        "produce", "copy", str(file), "--json-records", "--transaction", status=2
+    )
+    assert run("consume", "copy", "--exit", "--read-committed", "-F", "%S,").count(",") == 3

@@ -1,65 +1,153 @@
-"""``barnabas produce``: lines of a file or of standard input become records."""
+"""``barnabas produce``: lines of files or of standard input become records."""
 
 from __future__ import annotations
 
-import json
-import os
-import select
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import typer
 
 from barnabas.cli.connection.connect import USAGE, AsJson, Bootstrap, Data, cluster, show, table_of
 from barnabas.cli.failure import Failure
+from barnabas.cli.progress import ProgressLine
+from barnabas.cli.records.format_string import unescape
+from barnabas.cli.records.input_lines import contents_of, lines_of
+from barnabas.cli.records.record_input import (
+    PARTITIONERS,
+    RecordInput,
+    parse_headers,
+    partitioner,
+)
+from barnabas.cli.records.record_writer import RecordWriter
 from barnabas.client.producers.producer import ProducerSettings
 from barnabas.client.records import ProducerRecord
+from barnabas.host.client import Connected
 from barnabas.record.compression import Codec
 
 IDLE_MS = 20.0
+TURN_RECORDS = 1000
+"""After so many records the client looks at what has come."""
 ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}
 
 
 def command(
     topic: str = typer.Argument(...),
-    file: Path | None = typer.Argument(None, help="Read this (default: standard input)."),
+    files: list[Path] = typer.Argument(
+        None, metavar="FILE...", help="Read these (default: standard input, -).", show_default=False
+    ),
+    more: list[Path] = typer.Option([], "--lines", "-l", metavar="FILE", help="Read this, too."),
+    whole: bool = typer.Option(False, "--whole", help="Each file is one record."),
+    delimiter: str = typer.Option("\\n", "--delimiter", "-D", help="What ends a line."),
     key_separator: str | None = typer.Option(
-        None, "--key-separator", "-k", help="The separator of key and value in a line."
+        None, "--key-separator", "-k", "-K", help="The separator of key and value in a line."
     ),
     json_records: bool = typer.Option(
-        False, "--json-records", help='Lines are {"key": ..., "value": ..., "partition": ...}.'
+        False, "--json-records", help="Lines are those of consume --json, or of kcat -J."
     ),
-    partition: int | None = typer.Option(None, "--partition", "-p"),
+    key: str | None = typer.Option(None, "--key", help="The key where a line has none."),
+    null: str | None = typer.Option(None, "--null", help="Keys and values that are this are null."),
+    headers: list[str] = typer.Option(
+        [], "--header", "--headers", "-H", metavar="NAME=VALUE", help="May be repeated."
+    ),
+    partition: int | None = typer.Option(None, "--partition", "-p", min=0),
+    chosen_by: str = typer.Option("murmur2", "--partitioner", help=", ".join(PARTITIONERS) + "."),
     acks: str = typer.Option("all", help="all, 1 or 0."),
-    compression: str = typer.Option("none", help="none, gzip, snappy, lz4 or zstd."),
+    compression: str = typer.Option(
+        "none", "--compression", "-z", help="none, gzip, snappy, lz4 or zstd."
+    ),
+    transaction: bool = typer.Option(False, "--transaction", help="All records or none."),
+    transactional_id: str | None = typer.Option(
+        None, "--transactional-id", help="For --transaction (default: one that is used once)."
+    ),
     bootstrap: Bootstrap = None,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Write one record per line; ends when all are acknowledged."""
     settings = settings_of(acks, compression)
-    sent = 0
+    paths = [*(files or ()), *more]
+    if whole and not paths:
+        raise Failure("--whole needs files", USAGE)
+    if transaction and settings.acks != -1:
+        raise Failure("a transaction needs --acks all", USAGE)
+    try:
+        form = RecordInput(
+            topic, _bytes(key_separator), json_records, _raw(key), _raw(null),
+            parse_headers(headers), partition,
+        )  # fmt: skip
+        partitioner(chosen_by, 1, 0)
+        end = unescape(_raw(delimiter) or b"")
+        if not end:
+            raise ValueError("--delimiter is at least one byte")
+    except ValueError as error:
+        raise Failure(str(error), USAGE) from error
+    if transactional_id is None and transaction:
+        transactional_id = f"barnabas-produce-{uuid4()}"
     with cluster(bootstrap, data) as connected:
-        connected.topic(topic)
-        with connected.producer(settings) as producer:
-            for line in lines_of(file):
-                if line is None:
-                    connected.run_for(IDLE_MS)
-                    if producer.failures:
-                        break  # told now: the input may never end
-                    continue
-                record = record_of(topic, line, key_separator, json_records, partition)
-                producer.send(record)
-                sent += 1
-                if sent % 1000 == 0:
-                    connected.run_for(0)
+        count = len(connected.topic(topic).partitions)
+        choose = partitioner(chosen_by, count, uuid4().int)
+
+        def record_of(line: bytes) -> ProducerRecord:
+            return _record(form, choose, count, line)
+
+        lines = contents_of(paths) if whole else lines_of(paths, end)
+        with RecordWriter(connected, settings, transactional_id) as writer:
+            _write(connected, writer, lines, record_of)
     table = table_of(None, "topic", "acknowledged")
-    table.add_row(topic, str(sent))
-    show(as_json, {"topic": topic, "acknowledged": sent}, table)
+    table.add_row(topic, str(writer.sent))
+    show(as_json, {"topic": topic, "acknowledged": writer.sent}, table)
+
+
+def _write(
+    connected: Connected,
+    writer: RecordWriter,
+    lines: Iterator[bytes | None],
+    record_of: Callable[[bytes], ProducerRecord],
+) -> None:
+    """Send every line. A failure ends it at once: the input may never end."""
+    with ProgressLine("records", is_shown=sys.stderr.isatty() and not sys.stdin.isatty()) as line:
+        for content in lines:
+            if content is None:
+                connected.run_for(IDLE_MS)
+                if writer.failure is not None:
+                    return
+                continue
+            writer.send(record_of(content))
+            if writer.sent % TURN_RECORDS == 0:
+                connected.run_for(0)
+                line.update(writer.acknowledged)
+
+
+def _record(
+    form: RecordInput, choose: Callable[[ProducerRecord], int | None], count: int, line: bytes
+) -> ProducerRecord:
+    """The record of a line, with its partition of `count`. Raises `Failure`."""
+    try:
+        record = form.record(line)
+    except ValueError as error:
+        raise Failure(str(error), USAGE) from error
+    if record.partition is None:
+        return record._replace(partition=choose(record))
+    if not 0 <= record.partition < count:
+        raise Failure(f"there is no partition {record.partition} of {record.topic}")
+    return record
+
+
+def _bytes(text: str | None) -> bytes | None:
+    """A separator, with the escapes of format strings. Raises ``ValueError`` for an empty one."""
+    if text == "":
+        raise ValueError("--key-separator is at least one byte")
+    return None if text is None else unescape(text.encode("utf-8", "surrogateescape"))
+
+
+def _raw(text: str | None) -> bytes | None:
+    return None if text is None else text.encode("utf-8", "surrogateescape")
 
 
 def settings_of(acks: str, compression: str) -> ProducerSettings:
+    """Raises `Failure`."""
     if acks not in ACKS:
         raise Failure(f"--acks is all, 1 or 0, not {acks!r}", USAGE)
     try:
@@ -68,62 +156,3 @@ def settings_of(acks: str, compression: str) -> ProducerSettings:
         names = ", ".join(c.name.lower() for c in Codec)
         raise Failure(f"--compression is one of {names}, not {compression!r}", USAGE) from None
     return ProducerSettings(acks=ACKS[acks], idempotent=ACKS[acks] == -1, linger_ms=20, codec=codec)
-
-
-def lines_of(file: Path | None) -> Iterator[bytes | None]:
-    """Lines without their ends; None where standard input has nothing yet. Raises `Failure`."""
-    if file is None:
-        yield from lines_of_input(sys.stdin.fileno())
-        return
-    try:
-        source = file.open("rb")
-    except OSError as error:
-        raise Failure(f"{file} cannot be read: {error.strerror}", USAGE) from error
-    with source:
-        for line in source:
-            yield line.removesuffix(b"\n")
-
-
-def lines_of_input(descriptor: int) -> Iterator[bytes | None]:
-    """Yield lines as they come: what was typed or piped in is sent while the next line is awaited."""
-    rest = b""
-    while True:
-        if not select.select([descriptor], [], [], 0)[0]:
-            yield None
-            continue
-        data = os.read(descriptor, 1 << 16)
-        if not data:
-            break
-        *lines, rest = (rest + data).split(b"\n")
-        yield from lines
-    if rest:
-        yield rest
-
-
-def record_of(
-    topic: str, line: bytes, separator: str | None, json_records: bool, partition: int | None
-) -> ProducerRecord:
-    """The record of a line. Raises `Failure` for a line that is none."""
-    if json_records:
-        try:
-            reported = json.loads(line)
-            key, value = reported.get("key"), reported.get("value")
-            return ProducerRecord(
-                topic,
-                None if value is None else _bytes(value),
-                None if key is None else _bytes(key),
-                reported.get("partition", partition),
-                reported.get("timestamp"),
-            )
-        except (ValueError, AttributeError) as error:
-            raise Failure(f"not a JSON record: {line[:80]!r}: {error}", USAGE) from error
-    if separator is None:
-        return ProducerRecord(topic, line, partition=partition)
-    key, found, value = line.partition(separator.encode())
-    if not found:
-        raise Failure(f"a line without {separator!r}: {line[:80]!r}", USAGE)
-    return ProducerRecord(topic, value, key, partition)
-
-
-def _bytes(value: object) -> bytes:
-    return (value if isinstance(value, str) else json.dumps(value)).encode()

@@ -82,11 +82,13 @@ def _text(data: bytes) -> tuple[str, str | None]:
 
 
 def parse_json(topic: str, line: bytes, partition: int | None = None) -> ProducerRecord:
-    """The record of a line of `to_json`, or of fewer fields; what its own `partition` says wins. Text that is
-    no string is written as JSON. Raises ``ValueError``."""
-    told = json.loads(line)
+    """The record of a line of `to_json`, or of fewer fields, or of `kcat_json`; its own `partition` wins.
+    A value that is no string is written as JSON. Raises ``ValueError``."""
+    told = json.loads(line.decode("utf-8", "surrogateescape"))
     if not isinstance(told, dict):
         raise ValueError("it is no JSON object")
+    if "payload" in told and "value" not in told:
+        return _of_kcat(topic, told, partition)
     stamp = _number(told, "timestamp")
     own = _number(told, "partition")
     return ProducerRecord(
@@ -177,6 +179,32 @@ def _quoted(data: bytes | None) -> bytes:
 def _escape(found: re.Match[bytes]) -> bytes:
     char = found[0]
     return _YAJL_ESCAPES.get(char) or b"\\u%04X" % char[0]
+
+
+def _of_kcat(topic: str, told: dict[str, Any], partition: int | None) -> ProducerRecord:
+    """The inverse of `kcat_json`: bytes that are no UTF-8 are surrogates in `told`."""
+    stamp, own = _number(told, "ts"), _number(told, "partition")
+    names = told.get("headers") or []
+    if not isinstance(names, list) or len(names) % 2:
+        raise ValueError("headers of kcat are a list of names and values")
+    headers = []
+    for name, content in zip(names[::2], names[1::2], strict=True):
+        if not isinstance(name, str):
+            raise ValueError(f"a header's name is a text, not {name!r}")
+        name.encode()
+        headers.append((name, _kcat_bytes(content)))
+    return ProducerRecord(
+        topic,
+        _kcat_bytes(told["payload"]),
+        _kcat_bytes(told.get("key")),
+        partition if own is None else own,
+        None if stamp is None or stamp < 0 else stamp,
+        tuple(headers),
+    )
+
+
+def _kcat_bytes(value: object) -> bytes | None:
+    return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else _written(value)
 
 
 def with_value(told: dict[str, Any], text: str) -> dict[str, Any]:
