@@ -74,8 +74,9 @@ unit-second: venv
 
 SEEDS ?= 1000
 FROM ?= 1
-sim: venv ## SEED=n replays one, FROM=n SEEDS=m runs many
+sim: venv ## SEED=n replays one, FROM=n SEEDS=m runs many, and then all examples that tests draw
 	$(BIN)/python -m barnabas.sim $(if $(SEED),--seed $(SEED),--from $(FROM) --seeds $(SEEDS)) $(ARGS)
+	$(if $(SEED),,BARNABAS_EFFORT=1 $(PYTEST) -q -m slow tests/model tests/unit)
 
 sim-mutants: venv ## Plant each of the known bugs, play seeds until it is found (minutes), print the table
 	$(BIN)/python -m tests.sim.mutants $(ARGS)

@@ -1,4 +1,5 @@
-"""How hard the property tests try: all examples in `make test`, a twentieth of them in `make check`."""
+"""How hard the property tests try: all examples in `make sim`, half of them in `make test`, a twentieth in
+`make check`."""
 
 from __future__ import annotations
 

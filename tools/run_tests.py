@@ -47,6 +47,8 @@ class Lane:
     niceness: int = 0
     timeout_s: int = 120
     """What one test may take that does not say it itself."""
+    effort: str = "1"
+    """The share of the examples that tests draw, unless `BARNABAS_EFFORT` is set; `make sim` draws all."""
 
     def command(self, options: Sequence[str]) -> list[str]:
         return [
@@ -56,7 +58,12 @@ class Lane:
         ]
 
     def start(self, options: Sequence[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(self.command(options), stdout=output, stderr=subprocess.STDOUT)
+        return subprocess.Popen(
+            self.command(options),
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={"BARNABAS_EFFORT": self.effort, **os.environ},
+        )
 
 
 def lanes() -> tuple[Lane, Lane, Lane]:
@@ -72,7 +79,13 @@ def lanes() -> tuple[Lane, Lane, Lane]:
         # The examples are not beside the pages, whose jobs have the same names on the same cluster.
         Lane("clusters", (*others, "examples", *apart)),
         Lane("spark", tuple(f"tests/{name}" for name in SPARK)),
-        Lane("computing", tuple(f"tests/{name}" for name in COMPUTING), niceness=5, timeout_s=300),
+        Lane(
+            "computing",
+            tuple(f"tests/{name}" for name in COMPUTING),
+            niceness=5,
+            timeout_s=300,
+            effort="0.5",
+        ),
     )
 
 

@@ -1,4 +1,4 @@
-"""Seeds of the simulator: 60, 12 secured ones, 8 with transactions that begin at once, 6 in ZooKeeper mode,
+"""Seeds of the simulator: 30, 8 secured ones, 6 with transactions that begin at once, 6 in ZooKeeper mode,
 one of a migration, every regression, and one under two hash seeds."""
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import pytest
 from barnabas.sim.run import Plan, play_seed
 from barnabas.sim.world.world import World
 
-SEEDS = 60
-SECURED = 12
-EAGER = 8
+SEEDS = 30
+SECURED = 8
+EAGER = 6
 ZOOKEEPER = 6
 LINES = Path(__file__).with_name("regressions.txt").read_text().splitlines()
 REGRESSIONS = sorted({int(line.split()[0]) for line in LINES if line[:1].isdigit()})

@@ -54,8 +54,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wanted = next((word for word in given if not word.startswith("-")), "")
     names = [wanted] if wanted in COMMANDS else list(COMMANDS)
     try:
-        if given[:2] == ["node", "start"] and len(given) == 3 and not given[2].startswith("-"):
-            return _start_node(given[2])
+        if given[:2] == ["node", "start"] and len(given) == 3:
+            if given[2] == "--from-environment":
+                return _start_node_of_environment()
+            if not given[2].startswith("-"):
+                return _start_node(given[2])
         from barnabas.cli.application import build
 
         build(names)(given, prog_name="barnabas")
@@ -75,3 +78,9 @@ def _start_node(file: str) -> int:
     from barnabas.cli.local.node_start import start_node
 
     return start_node(Path(file))
+
+
+def _start_node_of_environment() -> int:
+    from barnabas.cli.local.node_start import start_node_of_environment
+
+    return start_node_of_environment()

@@ -187,7 +187,7 @@ async def _ask_leader(
     found: dict[TopicPartition, OffsetAndTimestamp],
     timeout_ms: float,
 ) -> dict[TopicPartition, ErrorCode]:
-    """Fill in `found`; what the leader refuses is returned. Raises `ChannelError`."""
+    """Fill in `found`; what the leader refuses, or leaves out, is returned. Raises `ChannelError`."""
 
     def named(tp: TopicPartition, stamp: int) -> ListOffsetsPartition:
         view = client.cluster.partition(tp)
@@ -207,10 +207,11 @@ async def _ask_leader(
     response: ListOffsetsResponse = await client.ask_node(
         leader, request, timeout_ms=min(timeout_ms, ATTEMPT_TIMEOUT_MS), purpose="offsets"
     )
-    refused: dict[TopicPartition, ErrorCode] = {}
+    refused = dict.fromkeys(wanted, ErrorCode.UNKNOWN_TOPIC_ID)
     for topic in response.topics:
         for partition in topic.partitions:
             tp = TopicPartition(topic.name, partition.partition_index)
+            refused.pop(tp, None)
             if partition.error_code:
                 refused[tp] = code_of(partition.error_code)
                 if partition.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH:
@@ -271,6 +272,8 @@ async def commit(
                     learn_id(client, partition.error_code, topics_of(left))
                     text = f"commit of group {who.group_id}"
                     refused = KafkaError(code_of(partition.error_code), text)
+        if refused is None and left:
+            refused = not_answered_for(left, f"commit of group {who.group_id}")
         if refused is not None:
             raise refused
 
@@ -303,6 +306,10 @@ async def committed_offsets(
             for partition in topic.partitions:
                 learn_id(client, partition.error_code, topics_of(wanted or ()))
                 raise_for(partition.error_code, f"offsets of group {group_id}")
+        if (count := sum(len(topic.partitions) for topic in group.topics)) < len(wanted or ()):
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_ID, f"{count} of {len(wanted or ())} offsets of {group_id}"
+            )
 
     response = await client.ask_coordinator(GROUP, group_id, request, check, timeout_ms=timeout_ms)
     topics = legacy_requests.offsets_of(response, group_id).topics
@@ -318,6 +325,11 @@ async def committed_offsets(
                     partition.metadata or "",
                 )
     return found
+
+
+def not_answered_for(left: Iterable[TopicPartition], what: str) -> KafkaError:
+    """The failure of partitions that an answer leaves out: it may pass, as the broker did not refuse them."""
+    return KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"{what}: no answer for {min(left)}")
 
 
 def topics_of(partitions: Iterable[TopicPartition]) -> list[str]:

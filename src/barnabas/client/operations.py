@@ -181,6 +181,8 @@ async def delete_records(
             timeout_ms=TIMEOUT_MS,
         )
         response = await client.ask_node(leader, request, timeout_ms=TIMEOUT_MS + 5_000)
+        left_out = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "the leader did not answer for it")
+        outcome.update(dict.fromkeys(partitions, left_out))
         for topic in response.topics:
             for partition in topic.partitions:
                 refused = _refusal(partition.error_code, None)

@@ -17,6 +17,7 @@ from barnabas.config.tables import group, quota
 GROUP = ConfigDef(parse_table(group.KEYS))
 CLIENT_QUOTAS = ConfigDef(parse_table(quota.CLIENT))
 ADDRESS_QUOTAS = ConfigDef(parse_table(quota.ADDRESS))
+DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
 
 
 def broker_synonym(name: str) -> str | None:
@@ -56,6 +57,10 @@ def check_group_overrides(overrides: Mapping[str, str], broker: Mapping[str, str
         if isinstance(value, int) and high is not None and value > high:
             raise ConfigError(name, text, f"it must be at most {high}, the broker's maximum")
     _check_intervals(group_values(overrides, broker))
+    topic = overrides.get(DEAD_LETTER_TOPIC, "")
+    if topic.startswith("__"):
+        why = "the name of a dead-letter topic does not begin with two underscores"
+        raise ConfigError(DEAD_LETTER_TOPIC, topic, why)
 
 
 def _check_intervals(values: Mapping[str, ConfigValue]) -> None:

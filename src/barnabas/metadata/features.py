@@ -68,7 +68,9 @@ FEATURES: Final[dict[str, tuple[FeatureLevel, ...]]] = {
 }
 """Levels 0, 1, ... of every feature beside metadata.version."""
 
-SERVED: Final = {SHARE_VERSION: 1}
+DEAD_LETTERS_SINCE: Final = 2
+"""The level of ``share.version`` at which share groups may have dead-letter topics (KIP-1191)."""
+SERVED: Final[dict[str, int]] = {}
 """The highest level that is served, where that is not the highest there is. A cluster that Apache Kafka
 formatted has higher ones finalized: a node lives with any level, and never asks for one above. The APIs of
 each level are in `APIS_OF_LEVEL`; a test compares them with those that brokers serve."""

@@ -6,8 +6,8 @@ cure is retried for `patience_ms`; then it is a :class:`ClusterUnreachableError`
 once, as :class:`KafkaError`, `ChannelError` or a :class:`PipelineError`.
 
 One object per process and bootstrap (``ClusterClient.shared``): Spark keeps Python workers, so
-connections serve many tasks. Several threads take turns. Works against any broker that speaks Kafka's
-protocol.
+connections serve many tasks. Several threads ask at a time, of which one runs the loop. A process that is
+forked opens connections of its own. Works against any broker that speaks Kafka's protocol.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from threading import RLock
+from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
-from barnabas.client.client import FINAL, Client, raise_worst
+from barnabas.client.client import Client, may_pass, raise_worst
 from barnabas.client.network.cluster_metadata import TopicMetadata
 from barnabas.client.network.connection import SOFTWARE_NAME, SOFTWARE_VERSION, ChannelError
-from barnabas.client.network.tasks import TaskOutcome
+from barnabas.client.network.tasks import Cancelled, Task, TaskOutcome
 from barnabas.client.offsets import OffsetAndTimestamp, existing_offsets
 from barnabas.client.producers.identity import new_identity
-from barnabas.host.programs.blocking_ports import BlockingPorts, wait_for
+from barnabas.host.programs.blocking_ports import BlockingPorts, SharedLoop
 from barnabas.pipeline.errors import (
     ClusterUnreachableError,
     OptionError,
     UnknownPartitionError,
 )
 from barnabas.pipeline.offsets import READ_COMMITTED, READ_UNCOMMITTED
-from barnabas.pipeline.patience import Patience, gave_up, now_ms
+from barnabas.pipeline.patience import Patience, gave_up
 from barnabas.types import ZERO_UUID, Endpoint, TopicPartition
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import RETRIABLE, ErrorCode, KafkaError, code_of
@@ -67,12 +67,28 @@ class PartitionLeader(NamedTuple):
     epoch: int
 
 
+class OpenClient(NamedTuple):
+    """A client, and the loop that its threads share."""
+
+    client: Client
+    loop: SharedLoop
+
+
+class AnswerAhead(TaskOutcome[Any]):
+    """The answer to a request, and the loop that brings it."""
+
+    __slots__ = ("loop",)
+
+    def __init__(self, loop: SharedLoop) -> None:
+        super().__init__()
+        self.loop = loop
+
+
 class ClusterClient:
     """The cluster behind `bootstrap`."""
 
-    _shared: ClassVar[
-        dict[tuple[tuple[Endpoint, ...], str, ClientSecurity | None], ClusterClient]
-    ] = {}
+    _shared: ClassVar[dict[tuple[object, ...], ClusterClient]] = {}
+    _sharing: ClassVar[Lock] = Lock()
 
     def __init__(
         self,
@@ -88,11 +104,8 @@ class ClusterClient:
         self.client_id = client_id
         self.request_timeout_ms = request_timeout_ms
         self.patience_ms = patience_ms
-        self._lock = RLock()
-        """Held by the thread that runs the loop or begins a request."""
-        self._ports: BlockingPorts | None = None
-        self._ran_at_ms = now_ms()
-        self._client: Client | None = None
+        self._opening = Lock()
+        self._open_client: OpenClient | None = None
 
     @classmethod
     def shared(
@@ -104,14 +117,24 @@ class ClusterClient:
         patience_ms: float = 60_000.0,
         security: ClientSecurity | None = None,
     ) -> ClusterClient:
-        """This process's one object for `bootstrap`; its time-outs become those given."""
-        key = (tuple(bootstrap), client_id, security)
-        cluster = cls._shared.get(key)
-        if cluster is None:
-            cluster = cls._shared[key] = cls(bootstrap, client_id, security=security)
-        cluster.request_timeout_ms = request_timeout_ms
-        cluster.patience_ms = patience_ms
-        return cluster
+        """This process's one object for `bootstrap` with these time-outs."""
+        key = (tuple(bootstrap), client_id, request_timeout_ms, patience_ms, security)
+        with cls._sharing:
+            if key not in cls._shared:
+                cls._shared[key] = cls(
+                    bootstrap,
+                    client_id,
+                    request_timeout_ms=request_timeout_ms,
+                    patience_ms=patience_ms,
+                    security=security,
+                )
+            return cls._shared[key]
+
+    @classmethod
+    def forget_parent(cls) -> None:
+        """After a fork: the parent keeps its objects, and a thread of it may have held the lock."""
+        cls._shared.clear()
+        cls._sharing = Lock()
 
     def __repr__(self) -> str:
         return f"ClusterClient({self._where()})"
@@ -124,16 +147,23 @@ class ClusterClient:
     @property
     def client(self) -> Client:
         """The client, from its first use until `close`. Raises `OptionError` where its certificates cannot be
-        read: no try cures that."""
-        known = self._client
-        if known is not None:
-            return known
-        with self._lock:
-            if self._client is None:
-                self._ports, self._client = self._open()
-            return self._client
+        read: no try cures that. Only what is read may be used directly: `run` and `submit` do the rest."""
+        return self._connect().client
 
-    def _open(self) -> tuple[BlockingPorts, Client]:
+    def _connect(self) -> OpenClient:
+        known = self._open_client
+        if known is not None and not known.loop.is_inherited:
+            return known
+        if (
+            known is not None
+        ):  # the connections are the parent's, and one of its threads may hold the lock
+            self._opening, self._open_client = Lock(), None
+        with self._opening:
+            if self._open_client is None:
+                self._open_client = self._open()
+            return self._open_client
+
+    def _open(self) -> OpenClient:
         from barnabas.security.client_security import OPEN
 
         security = self.security or OPEN
@@ -152,39 +182,41 @@ class ClusterClient:
             security=security,
             by_purpose=False,
         )
-        return ports, client
+
+        def on_idle(idle_ms: float) -> None:
+            # Answers that came while the program did something else are read, not given up.
+            if idle_ms > IDLE_MS:
+                client.channels.postpone(idle_ms)
+
+        return OpenClient(client, SharedLoop(ports.loop, on_idle))
 
     def close(self) -> None:
         """End all connections, and forget the metadata. The next use opens them again."""
-        with self._lock:
-            client, self._client = self._client, None
-            ports, self._ports = self._ports, None
-            if client is not None and ports is not None:
-                client.close()
-                ports.close()
+        with self._opening:
+            known, self._open_client = self._open_client, None
+        if known is not None and not known.loop.is_inherited:
+            known.loop.close(known.client.close)
 
     def run(self, begin: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine of the client to its end. Returns its value or raises its exception."""
-        with self._lock:
-            client = self.client
-            self._resume()
-            assert self._ports is not None
-            task = client.tasks.start(begin(client), lambda _: None)
-            try:
-                return wait_for(self._ports.loop, task)
-            except BaseException:
-                task.cancel()  # an interrupted wait: nothing of it continues with the next one
-                raise
-            finally:
-                self._ran_at_ms = now_ms()
+        client, loop = self._connect()
+        ended: TaskOutcome[T] = TaskOutcome()
+        tasks: list[Task[T]] = []
 
-    def _resume(self) -> None:
-        """Answers that came while the program did something else are read, not given up: their requests get
-        the time in which the loop did not run."""
-        now = now_ms()
-        if now - self._ran_at_ms > IDLE_MS and self._client is not None:
-            self._client.channels.postpone(now - self._ran_at_ms)
-        self._ran_at_ms = now
+        def hand_over(task: TaskOutcome[T]) -> None:
+            try:
+                ended.resolve(task.result())
+            except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
+                ended.reject(error)
+
+        loop.post(lambda: tasks.append(client.tasks.start(begin(client), hand_over)))
+        try:
+            return loop.wait_for(ended)
+        except Cancelled as error:
+            raise ChannelError("closed", "this client was closed") from error
+        finally:
+            if not ended.done:  # an interrupted wait: nothing of it continues with the next one
+                loop.post(lambda: tasks[0].cancel())  # noqa: PLW0108 - it may not have begun
 
     def submit(
         self,
@@ -193,29 +225,23 @@ class ClusterClient:
         *,
         timeout_ms: float,
         at_most: int | None = None,
-    ) -> TaskOutcome[Any]:
+    ) -> AnswerAhead:
         """Send `request`, in the highest version both sides speak that is not above `at_most`; `wait`
         gives its answer. What is not sent yet when this returns leaves while something is waited for."""
-        outcome: TaskOutcome[Any] = TaskOutcome()
-        with self._lock:
-            channels = self.client.channels
-            self._resume()
-            channels.send(
-                endpoint, request, outcome.complete, timeout_ms=timeout_ms, at_most=at_most
-            )
-        return outcome
+        client, loop = self._connect()
+        asked = AnswerAhead(loop)
 
-    def wait(self, outcome: TaskOutcome[T]) -> T:
+        def send() -> None:
+            client.channels.send(
+                endpoint, request, asked.complete, timeout_ms=timeout_ms, at_most=at_most
+            )
+
+        loop.post(send)
+        return asked
+
+    def wait(self, asked: AnswerAhead) -> Any:
         """The response to a submitted request. Raises `ChannelError`."""
-        if outcome.done:
-            return outcome.result()
-        with self._lock:
-            self._resume()
-            assert self._ports is not None
-            try:
-                return wait_for(self._ports.loop, outcome)
-            finally:
-                self._ran_at_ms = now_ms()
+        return asked.loop.wait_for(asked)
 
     def call(
         self,
@@ -242,12 +268,8 @@ class ClusterClient:
         sentence that says so."""
         try:
             return self.run(begin)
-        except ChannelError as error:
-            if error.kind in FINAL:
-                raise
-            raise gave_up(limit_ms, f"{what} ({error})") from error
-        except KafkaError as error:
-            if not error.retriable:
+        except (ChannelError, KafkaError) as error:
+            if not may_pass(error):
                 raise
             raise gave_up(limit_ms, f"{what} ({error})") from error
 
@@ -343,11 +365,19 @@ class ClusterClient:
             else [MetadataRequestTopic(topic_id=ZERO_UUID, name=name) for name in wanted],
             allow_auto_topic_creation=create,
         )
-        response = self.call_any(request, MetadataResponse, check=self._check_metadata)
         cluster = self.client.cluster
-        for name in wanted or ():
-            cluster.forget(name)
-        cluster.learn(response)
+
+        def learn(answer: MetadataResponse) -> None:
+            if answer.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+                cluster.brokers = {}
+                raise KafkaError(
+                    ErrorCode.LEADER_NOT_AVAILABLE, "a broker wants to be asked no more"
+                )
+            for name in wanted or ():
+                cluster.forget(name)
+            cluster.learn(answer)
+
+        response = self.call_any(request, MetadataResponse, check=learn)
         found: dict[str, TopicMetadata] = {}
         for topic in response.topics:
             assert topic.name is not None
@@ -357,11 +387,6 @@ class ClusterClient:
             elif topic.error_code not in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, *TRANSIENT):
                 raise KafkaError(code_of(topic.error_code), f"topic {topic.name!r}")
         return found
-
-    def _check_metadata(self, response: MetadataResponse) -> None:
-        if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
-            self.client.cluster.brokers = {}
-            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "a broker wants to be asked no more")
 
     def topic(self, name: str, *, create: bool = False) -> TopicMetadata | None:
         """One topic, from the cache if it is there."""
@@ -400,12 +425,13 @@ class ClusterClient:
 
     def ask_another(self) -> None:
         """Send the next `call_any` to another broker than the last."""
-        cluster = self.client.cluster
-        cluster.avoid(cluster.candidates()[0])
+        client, loop = self._connect()
+        loop.post(lambda: client.cluster.avoid(client.cluster.candidates()[0]))
 
     def forget(self, topic: str) -> None:
         """Drop `topic` from the cache: its metadata has proved wrong."""
-        self.client.cluster.forget(topic)
+        client, loop = self._connect()
+        loop.post(lambda: client.cluster.forget(topic))
 
     # -- offsets ---------------------------------------------------------------------------------
 
@@ -431,7 +457,7 @@ class ClusterClient:
         )
 
 
-os.register_at_fork(after_in_child=ClusterClient._shared.clear)
+os.register_at_fork(after_in_child=ClusterClient.forget_parent)
 
 
 def offsets_of_all(

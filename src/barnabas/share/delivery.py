@@ -4,7 +4,7 @@ Invariant: a combined list is sorted, its batches do not overlap, and neighbours
 overlap, the one with the larger delivery count wins; if the counts are equal, the one with the
 larger state.
 
-Source: ``PersisterStateBatchCombiner`` and ``RecordState`` of Apache Kafka 4.3.
+Source: ``PersisterStateBatchCombiner`` and ``RecordState`` of Apache Kafka 4.4.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ class DeliveryState(IntEnum):
     ACQUIRED = 1
     """A member holds it; this state is never written."""
     ACKNOWLEDGED = 2
+    ARCHIVING = 3
+    """It is not delivered again, and its dead letter is not known to be written yet (KIP-1191)."""
     ARCHIVED = 4
     """It is not delivered again: rejected, delivered too often, or gone from the log."""
 
     @property
     def is_final(self) -> bool:
-        return self >= DeliveryState.ACKNOWLEDGED
+        return self is DeliveryState.ACKNOWLEDGED or self is DeliveryState.ARCHIVED
 
 
 class StateBatch(NamedTuple):

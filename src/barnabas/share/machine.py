@@ -80,7 +80,7 @@ class ShareMachine:
             before = state.start_offset - 1
             for batch in state.batches:
                 assert before < batch.first <= batch.last, f"{key}: {state}"
-                assert batch.state in (0, 2, 4), f"{key}: {batch}"
+                assert batch.state in (0, 2, 3, 4), f"{key}: {batch}"
                 before = batch.last
 
     # Operations

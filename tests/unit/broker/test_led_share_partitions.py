@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,15 +10,16 @@ import pytest
 
 from barnabas.broker.deadlines import Deadlines
 from barnabas.broker.share.led_partitions import LedPartitions, LedSharePartition
+from barnabas.broker.share.open_letters import DeadLetter
 from barnabas.broker.share.share_partition import (
     ACCEPT,
     Acknowledgement,
     ShareLimits,
     SharePartition,
-    StateWrite,
     Wanted,
 )
 from barnabas.broker.share.state_client import StateClient
+from barnabas.broker.share.state_writes import StateWrite
 from barnabas.group.cluster_topics import ClusterTopics
 from barnabas.share.delivery import NO_OFFSET, DeliveryState, StateBatch
 from barnabas.share.key import SharePartitionKey
@@ -45,7 +47,19 @@ class Coordinator:
         self.writes.append((write, on_done))
 
 
-def led_by(coordinator: Any, start: int) -> tuple[LedPartitions, LedSharePartition]:
+class Letters:
+    """Dead letters whose fate is the test's."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[DeadLetter, Callable[[], None]]] = []
+
+    def send(self, led: LedSharePartition, letter: DeadLetter, on_done: Callable[[], None]) -> None:
+        self.sent.append((letter, on_done))
+
+
+def led_by(
+    coordinator: Any, start: int, kept: Sequence[Any] = (), letters: Letters | None = None
+) -> tuple[LedPartitions, LedSharePartition]:
     """A share partition whose kept start is `start`, of a log that ends at `END`."""
     log = SimpleNamespace(log_start_offset=0, high_watermark=END)
     partition = SimpleNamespace(
@@ -56,9 +70,11 @@ def led_by(coordinator: Any, start: int) -> tuple[LedPartitions, LedSharePartiti
     )
     replicas: Any = SimpleNamespace(find=lambda place: (partition, ErrorCode.NONE))
     ports = process()
-    led = LedPartitions(ports, Deadlines(ports), replicas, coordinator, ClusterTopics())
+    led = LedPartitions(
+        ports, Deadlines(ports), replicas, coordinator, ClusterTopics(), letters or Letters()
+    )
     opened = led.open(KEY)
-    coordinator.reads.pop()(SimpleNamespace(state_epoch=1, start_offset=start, state_batches=[]))
+    coordinator.reads.pop()(SimpleNamespace(state_epoch=1, start_offset=start, state_batches=kept))
     return led, opened
 
 

@@ -7,7 +7,12 @@ import pytest
 from barnabas.cli.commands.features import changes, level_of, levels_of_release
 from barnabas.cli.failure import Failure
 from barnabas.client.feature_levels import Feature
-from barnabas.metadata.features import KRAFT_VERSION, METADATA_VERSION, METADATA_VERSION_NAMES
+from barnabas.metadata.features import (
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    METADATA_VERSION_NAMES,
+    SERVED,
+)
 
 KNOWN = {
     METADATA_VERSION: Feature(METADATA_VERSION, 7, 30, 26),
@@ -51,7 +56,10 @@ def test_a_release_moves_only_what_goes_its_way() -> None:
     assert changes(KNOWN, given, up=False, all_of_them=False) == {"group.version": 0}
 
 
-def test_a_release_takes_what_is_not_served_down_but_never_up() -> None:
+def test_a_release_takes_what_is_not_served_down_but_never_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(SERVED, "share.version", 1)
     off = {**KNOWN, "share.version": Feature("share.version", 0, 1, 1)}
     on = {**KNOWN, "share.version": Feature("share.version", 0, 2, 2)}
     assert changes(off, {"share.version": 2}, up=True, all_of_them=False) == {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
 import threading
 import time
@@ -105,6 +106,84 @@ def test_threads_of_one_process_take_turns(silent: Endpoint) -> None:
     for thread in threads:
         thread.join(30)
     assert heard == ["timeout"] * 12
+
+
+def test_a_thread_does_not_wait_for_what_another_waits_for(silent: Endpoint) -> None:
+    """One lock was held while a thread waited: a dead leader held up every query of a driver."""
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        refused = Endpoint(*gone.getsockname())
+    cluster = ClusterClient([silent])
+    waits, over = threading.Event(), threading.Event()
+    heard: list[str] = []
+
+    def wait_long() -> None:
+        late = cluster.submit(silent, MetadataRequest(), timeout_ms=60_000.0)
+        waits.set()
+        with pytest.raises(ChannelError) as raised:
+            cluster.wait(late)
+        heard.append(raised.value.message)
+        over.set()
+
+    thread = threading.Thread(target=wait_long)
+    thread.start()
+    assert waits.wait(30)
+    for _ in range(20):
+        with pytest.raises(ChannelError, match="refused"):
+            cluster.call(refused, MetadataRequest(), MetadataResponse)
+    assert not over.is_set()
+    cluster.close()
+    thread.join(30)
+    assert "was closed here" in heard[0]
+
+
+def test_threads_share_one_object(silent: Endpoint) -> None:
+    begin = threading.Barrier(8)
+    found: list[ClusterClient] = []
+
+    def share() -> None:
+        begin.wait()
+        found.append(ClusterClient.shared([silent], "threads"))
+
+    threads = [threading.Thread(target=share) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert len(set(map(id, found))) == 1
+    assert ClusterClient.shared([silent], "threads", patience_ms=1.0).patience_ms == 1.0
+    assert found[0].patience_ms == 60_000.0
+
+
+def test_a_forked_process_opens_its_own_connections() -> None:
+    """It read the answers of its parent, and its end ended its parent's requests."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        here = Endpoint(*listening.getsockname())
+        cluster = ClusterClient([here])
+        ahead = cluster.submit(here, MetadataRequest(), timeout_ms=60_000.0)
+        with pytest.raises(ChannelError, match="timeout"):
+            cluster.call(here, MetadataRequest(), MetadataResponse, timeout_ms=1.0)
+        with pytest.raises(ChannelError):
+            cluster.wait(ahead)
+        before = cluster.client
+        ahead = cluster.submit(here, MetadataRequest(), timeout_ms=60_000.0)
+        child = os.fork()
+        if child == 0:
+            os._exit(outcome_in_child(cluster, ahead, before, here))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert cluster.client is before
+        assert not ahead.done
+        cluster.close()
+
+
+def outcome_in_child(cluster: ClusterClient, ahead: Any, before: object, here: Endpoint) -> int:
+    """0 where all is as it should be, else the number of what is not."""
+    with pytest.raises(ChannelError, match="of the process that this one forked from"):
+        cluster.wait(ahead)
+    if cluster.client is before:
+        return 2
+    with pytest.raises(ChannelError, match="timeout"):
+        cluster.call(here, MetadataRequest(), MetadataResponse, timeout_ms=20.0)
+    return 0
 
 
 def test_a_writer_counts_partitions_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ Source: Kafka's ``AutoTopicCreationManager``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from barnabas.broker.controller_client.controller_channel import (
     AS_BROKER,
@@ -91,6 +91,33 @@ class AutoTopicCreation:
         purpose = FORWARD if self._takes_envelopes else AS_BROKER
         request = CreateTopicsRequest(topics=topics, timeout_ms=timeout_ms)
         self._controller.send(request, on_answer, timeout_ms=timeout_ms, purpose=purpose)
+
+    def create_one(
+        self, topic: CreatableTopic, on_done: Callable[[KafkaError | None], None]
+    ) -> None:
+        """Have the controller create `topic` in the broker's own name. `on_done` gets the error; a topic
+        that exists by then is none."""
+        timeout_ms = self._config.broker.request_timeout_ms
+
+        def on_answer(response: Message | KafkaError) -> None:
+            if isinstance(response, KafkaError):
+                on_done(response)
+                return
+            assert isinstance(response, CreateTopicsResponse)
+            [result] = response.topics
+            refused = result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+            on_done(
+                KafkaError(code_of(result.error_code), result.error_message or "")
+                if refused
+                else None
+            )
+
+        self._controller.send(
+            CreateTopicsRequest(topics=[topic], timeout_ms=timeout_ms),
+            on_answer,
+            timeout_ms=timeout_ms,
+            purpose=FORWARD if self._takes_envelopes else AS_BROKER,
+        )
 
     def _not_under_way(self, names: list[str]) -> tuple[list[str], int]:
         now_ms = self._ports.clock.now_ms()

@@ -7,8 +7,8 @@ Version notes: there is one version.
 
 from __future__ import annotations
 
+from barnabas.broker.coordinator.share_state_requests import Answers, serve
 from barnabas.broker.roles import ShareRole
-from barnabas.broker.share.state_requests import Answers, serve
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.error_responses import mirrored_error
 from barnabas.wire.messages import read_share_group_state_request as asked_for

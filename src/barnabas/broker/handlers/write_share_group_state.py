@@ -7,8 +7,8 @@ Version notes: 1 has the number of records whose delivery is complete (KIP-1226)
 
 from __future__ import annotations
 
+from barnabas.broker.coordinator.share_state_requests import Answers, serve
 from barnabas.broker.roles import ShareRole
-from barnabas.broker.share.state_requests import Answers, serve
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.error_responses import mirrored_error
 from barnabas.wire.messages import write_share_group_state_request as asked_for

@@ -48,7 +48,7 @@ class Piece:
         """The time at which its lock ends; infinite if no member holds it."""
         self.pending = pending
         """The change whose write is under way. `state` is the new state already; a failed write
-        restores the old one."""
+        restores the old one. Or the dead letter that is written before the piece is archived."""
         self.span = span or last - first + 1
         """The number of offsets in its first delivery; later deliveries are parts of it."""
 

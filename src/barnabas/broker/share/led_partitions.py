@@ -3,10 +3,11 @@ unlocked and dropped.
 
 A share partition reads its state from the share coordinator once, and fetches wait for that.
 Changes are written one after the other; an acknowledgement is answered when its write is committed.
+After a failed write the next one waits for `WRITE_PAUSE_MS`.
 When the broker no longer leads the partition, or the share coordinator fences it, the share
 partition ends: fetches get NOT_LEADER_OR_FOLLOWER, and the next leader reads the written state.
 
-Source: ``SharePartitionManager`` and ``SharePartition.maybeInitialize`` of Apache Kafka 4.3.
+Source: ``SharePartitionManager`` and ``SharePartition.maybeInitialize`` of Apache Kafka 4.4.
 """
 
 from __future__ import annotations
@@ -18,15 +19,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.broker.deadlines import Deadlines
 from barnabas.broker.partitions.partition import Partition
-from barnabas.broker.share.share_partition import (
-    DeliveryChange,
-    ShareLimits,
-    SharePartition,
-    StateWrite,
-)
+from barnabas.broker.share.open_letters import DeadLetter
+from barnabas.broker.share.share_partition import ShareLimits, SharePartition
 from barnabas.broker.share.start_offset import StartOffsets
 from barnabas.broker.share.state_client import AGAIN, StateClient
+from barnabas.broker.share.state_writes import DeliveryChange, StateWrite
+from barnabas.config.group import DEAD_LETTER_TOPIC
 from barnabas.group.cluster_topics import ClusterTopics
+from barnabas.metadata.features import DEAD_LETTERS_SINCE, SHARE_VERSION
 from barnabas.ports import Ports, call_all
 from barnabas.share.delivery import NO_OFFSET, StateBatch
 from barnabas.share.key import SharePartitionKey
@@ -48,6 +48,7 @@ ENDS_WRITES = FENCED | GONE | {ErrorCode.INVALID_REQUEST}
 """Errors of a write after which the share partition ends. INVALID_REQUEST is the answer for a
 deleted state."""
 OnAcknowledged = Callable[[KafkaError | None], None]
+WRITE_PAUSE_MS = 500.0
 
 
 class FetchWaiter(Protocol):
@@ -55,6 +56,13 @@ class FetchWaiter(Protocol):
 
     def on_moved(self) -> None:
         """Look again: there may be something to acquire, or an error."""
+
+
+class DeadLetterWriter(Protocol):
+    """Writes dead letters."""
+
+    def send(self, led: LedSharePartition, letter: DeadLetter, on_done: Callable[[], None]) -> None:
+        """Write the records of `letter`; `on_done` is called later, once they are written or given up."""
 
 
 class LedSharePartition:
@@ -68,6 +76,7 @@ class LedSharePartition:
         "error",
         "key",
         "is_left",
+        "is_paused",
         "leader_epoch",
         "share_partition",
         "led_partitions",
@@ -87,6 +96,8 @@ class LedSharePartition:
         self.is_left = False
         """Whether the members are gone: the share partition ends when its last change is
         written."""
+        self.is_paused = False
+        """Whether a write has just failed: the next one waits."""
         self.error: KafkaError | None = None
         """The error with which it ended; None until then."""
         self.waiting: dict[FetchWaiter, None] = {}
@@ -127,6 +138,7 @@ class LedPartitions:
         replicas: ReplicaTable,
         client: StateClient,
         cluster: ClusterTopics,
+        dead_letters: DeadLetterWriter,
     ) -> None:
         """`cluster` knows the configuration of groups."""
         self._ports = ports
@@ -134,6 +146,7 @@ class LedPartitions:
         self._replicas = replicas
         self._client = client
         self._cluster = cluster
+        self._dead_letters = dead_letters
         self._starts = StartOffsets(ports, cluster)
         self._led: dict[SharePartitionKey, LedSharePartition] = {}
 
@@ -167,6 +180,8 @@ class LedPartitions:
             config("share.partition.max.record.locks"),
             config("share.record.lock.duration.ms"),
             bool(config("share.renew.acknowledge.enable")),
+            bool(self._cluster.group_value(group_id, DEAD_LETTER_TOPIC))
+            and self._cluster.image.features.get(SHARE_VERSION, 0) >= DEAD_LETTERS_SINCE,
         )
 
     def find(self, key: SharePartitionKey) -> LedSharePartition | None:
@@ -223,10 +238,13 @@ class LedPartitions:
         if isinstance(start, KafkaError):
             self._end(led, start)
             return
-        led.share_partition = SharePartition(led.leader_epoch, state_epoch, start, batches)
+        machine = SharePartition(led.leader_epoch, state_epoch, start, batches)
+        led.share_partition = machine
         if chosen:
-            led.share_partition.keep_start()
+            machine.keep_start()
             self._write(led)
+        machine.letters.resume(self.limits(led.key.group_id).deliveries_max)
+        self._send_letters(led, machine)
         led.wake()
 
     # Changes
@@ -249,7 +267,7 @@ class LedPartitions:
 
     def _write(self, led: LedSharePartition) -> None:
         assert led.share_partition is not None
-        write = led.share_partition.take_write()
+        write = None if led.is_paused else led.share_partition.take_write()
         if write is not None:
             self._client.write(led.key, write, partial(self._on_written, led, write))
 
@@ -258,7 +276,8 @@ class LedPartitions:
         assert machine is not None
         error = told(result) if isinstance(result, KafkaError) else None
         limits = self.limits(led.key.group_id)
-        machine.on_written(write, error, limits, self._ports.clock.now_ms())
+        now_ms = self._ports.clock.now_ms()
+        machine.on_written(write, error, limits, now_ms)
         answers = [led.answering.pop(change, None) for change in write.changes]
         try:
             call_all(partial(answer, error) for answer in answers if answer is not None)
@@ -266,11 +285,36 @@ class LedPartitions:
             ends = isinstance(result, KafkaError) and result.code in ENDS_WRITES
             if error is not None and ends and led.error is None:
                 self._end(led, error)
-            self._write(led)
             if led.error is None:
+                if error is not None:
+                    led.is_paused = True
+                    self._ports.wakeups.call_at(now_ms + WRITE_PAUSE_MS, partial(self._resume, led))
+                self._send_letters(led, machine)
+                self._write(led)
                 self.arm(led)
                 led.wake()
                 self._end_if_left(led)
+
+    def _resume(self, led: LedSharePartition) -> None:
+        led.is_paused = False
+        if led.error is None:
+            self._write(led)
+
+    # Dead letters
+
+    def _send_letters(self, led: LedSharePartition, machine: SharePartition) -> None:
+        for letter in machine.letters.take():
+            self._dead_letters.send(led, letter, partial(self._on_dead_letter, led, letter))
+
+    def _on_dead_letter(self, led: LedSharePartition, letter: DeadLetter) -> None:
+        """It is written, or given up: its records are archived. Where the share partition has ended, the
+        next leader begins with the letter again."""
+        if led.share_partition is None or led.error is not None:
+            return
+        led.share_partition.on_dead_letter(letter)
+        self._write(led)
+        led.wake()
+        self._end_if_left(led)
 
     # Locks
 
@@ -306,7 +350,8 @@ class LedPartitions:
                 self._end_if_left(led)
 
     def _end_if_left(self, led: LedSharePartition) -> None:
-        if led.is_left and (led.share_partition is None or not led.share_partition.is_writing):
+        machine = led.share_partition
+        if led.is_left and (machine is None or not (machine.is_writing or machine.letters)):
             why = "No member of the share group is connected."
             self._end(led, KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, why))
 

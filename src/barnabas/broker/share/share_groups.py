@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from barnabas.broker.coordinator.coordinator_log import begin_leading, end_leading
 from barnabas.broker.coordinator.coordinators import Instant
 from barnabas.broker.coordinator.share_coordinator import ShareCoordinators
+from barnabas.broker.replicas.topic_configs import TopicConfigs
+from barnabas.broker.share.dead_letter_topics import DeadLetterTopics
+from barnabas.broker.share.dead_letters import DeadLetters
 from barnabas.broker.share.led_partitions import LedPartitions
 from barnabas.broker.share.share_fetches import ShareFetches
 from barnabas.broker.share.state_client import StateClient
@@ -73,6 +76,7 @@ class ShareHost(Protocol):
     def transactions(self) -> Transactions: ...
     @property
     def groups(self) -> GroupCoordinators: ...
+    def broker_texts(self) -> Mapping[str, str]: ...
 
 
 class ShareGroups:
@@ -95,8 +99,15 @@ class ShareGroups:
             partial(broker.auto_topics.create_own, [SHARE_STATE_TOPIC]),
             config.broker.request_timeout_ms,
         )
+        cluster, peers = broker.groups.cluster, broker.transactions.peers
+        topics = DeadLetterTopics(
+            cluster, broker.broker_texts, TopicConfigs(broker.image, broker.broker_texts).log_config
+        )
+        self.dead_letters = DeadLetters(
+            ports, peers, topics, broker.auto_topics.create_one, config.broker.request_timeout_ms
+        )
         self.led = LedPartitions(
-            ports, broker.deadlines, broker.replicas, self.client, broker.groups.cluster
+            ports, broker.deadlines, broker.replicas, self.client, cluster, self.dead_letters
         )
         sessions_max = cast(int, config.values["group.share.max.share.sessions"])
         self.fetches = ShareFetches(ports, broker.deadlines, self.led, sessions_max)
@@ -154,6 +165,7 @@ class ShareGroups:
     def close(self) -> None:
         """The broker ends: answer all requests that wait."""
         self.led.close()
+        self.dead_letters.close()
         self.client.close()
         self.coordinators.close()
 

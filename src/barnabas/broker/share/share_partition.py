@@ -4,8 +4,12 @@ deliveries.
 A member acquires records, holds them until its lock ends, and accepts, releases or rejects them. A
 record that is released or whose lock ends is delivered again, `deliveries_max` times at most; then
 it is archived, like a rejected record. An acknowledgement is answered after its outcome is written
-to the share coordinator; a failed write gives the records back to their member. One write is under
-way at a time: the next one has what was acknowledged meanwhile.
+to the share coordinator; a failed write gives the records back to their member (`state_writes`).
+
+If the group has a dead-letter topic, a record is ARCHIVING before it is archived. After that is written, its
+dead letter is among `letters` (`open_letters`). `on_dead_letter` archives the record, and the start stays
+before it until then. A leader that takes over begins with ARCHIVING records again: each dead letter is
+written at least once.
 
 Invariants: a record has at most one holder; the start never goes back while this leader leads; a settled
 record is not delivered again.
@@ -14,8 +18,8 @@ Records that were delivered often are delivered alone or in small parts: a recor
 consumers then affects few others. Offsets that the log lacks (compaction, markers) are acquired
 with their neighbours; the member acknowledges them as gaps.
 
-Source: ``SharePartition`` of Apache Kafka 4.3; KIP-932, KIP-1206 (strict `max_records`), KIP-1222
-(renewal), KIP-1226 (`delivery_complete_count`).
+Source: ``SharePartition`` of Apache Kafka 4.4; KIP-932, KIP-1191 (dead letters), KIP-1206 (strict
+`max_records`), KIP-1222 (renewal), KIP-1226 (`delivery_complete_count`).
 """
 
 from __future__ import annotations
@@ -25,6 +29,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from barnabas.broker.share.in_flight import NO_MEMBER, UNLOCKED_MS, InFlightPieces, Piece, total
+from barnabas.broker.share.open_letters import (
+    DELIVERED_TOO_OFTEN,
+    REJECTED,
+    DeadLetter,
+    OpenLetters,
+    add_letter,
+)
+from barnabas.broker.share.state_writes import DeliveryChange, StateWrite, StateWrites
 from barnabas.share.delivery import DeliveryState, StateBatch, combine
 from barnabas.wire.errors import ErrorCode, KafkaError
 
@@ -48,6 +60,8 @@ class ShareLimits(NamedTuple):
     lock_ms: int
     renews: bool
     """Whether members may prolong their locks."""
+    dead_letters: bool = False
+    """Whether records that are not delivered again become dead letters."""
 
 
 class Acquired(NamedTuple):
@@ -66,29 +80,6 @@ class Acknowledgement(NamedTuple):
     kind: int
 
 
-class DeliveryChange:
-    """Records that changed together, and the batches to write for them."""
-
-    __slots__ = ("batches",)
-
-    def __init__(self) -> None:
-        self.batches: list[StateBatch] = []
-
-    def __repr__(self) -> str:
-        return f"DeliveryChange({self.batches})"
-
-
-class StateWrite(NamedTuple):
-    """A write to the share coordinator. Its result goes to `on_written`."""
-
-    state_epoch: int
-    leader_epoch: int
-    start_offset: int
-    delivery_complete_count: int
-    batches: tuple[StateBatch, ...]
-    changes: tuple[DeliveryChange, ...]
-
-
 class Wanted(NamedTuple):
     """The most that a member acquires at once."""
 
@@ -104,10 +95,10 @@ class SharePartition:
 
     __slots__ = (
         "_deadline_ms",
-        "_queued",
-        "_writing",
+        "_writes",
         "in_flight",
         "leader_epoch",
+        "letters",
         "may_be_available",
         "state_epoch",
     )
@@ -131,11 +122,11 @@ class SharePartition:
             state = DeliveryState(batch.state)
             flight.add(Piece(batch.first, batch.last, state, batch.deliveries))
         flight.join()
+        self.letters = OpenLetters(flight)
         self.may_be_available = bool(len(flight))
         """Whether a piece may be available; else there is nothing to acquire before the end."""
         self._deadline_ms = math.inf
-        self._queued: list[DeliveryChange] = []
-        self._writing: StateWrite | None = None
+        self._writes = StateWrites()
 
     def __repr__(self) -> str:
         return f"SharePartition(epoch {self.leader_epoch}, state {self.state_epoch}, {self.in_flight!r})"
@@ -295,7 +286,7 @@ class SharePartition:
                 if item.kind == RENEW:
                     piece.lock_ms = self._lock(limits, now_ms)
                 else:
-                    self._begin(piece, _STATE_AFTER[item.kind], change, limits)
+                    self._begin(piece, item.kind, change, limits)
         return self._queue(change)
 
     def _check(self, member: str, told: Acknowledgement, limits: ShareLimits) -> None:
@@ -312,11 +303,20 @@ class SharePartition:
             if piece.member != member:
                 raise _invalid("Member is not the owner of batch record")
 
-    def _begin(
-        self, piece: Piece, state: DeliveryState, change: DeliveryChange, limits: ShareLimits
+    def _begin(self, piece: Piece, kind: int, change: DeliveryChange, limits: ShareLimits) -> None:
+        state, why = _STATE_AFTER[kind], REJECTED if kind == REJECT else None
+        if kind == RELEASE and piece.deliveries >= limits.deliveries_max:
+            state, why = DeliveryState.ARCHIVED, DELIVERED_TOO_OFTEN
+        self._note(piece, state, change, why if limits.dead_letters else None)
+
+    def _note(
+        self, piece: Piece, state: DeliveryState, change: DeliveryChange, why: str | None
     ) -> None:
-        if state is DeliveryState.AVAILABLE and piece.deliveries >= limits.deliveries_max:
-            state = DeliveryState.ARCHIVED
+        """The piece has a new state, which is in effect once `change` is written. Where it is archived for
+        a reason it becomes a dead letter before."""
+        if state is DeliveryState.ARCHIVED and why is not None:
+            state = DeliveryState.ARCHIVING
+            add_letter(change.letters, piece, why)
         piece.state, piece.pending = state, change
         change.batches.append(StateBatch(piece.first, piece.last, state, piece.deliveries))
 
@@ -326,7 +326,7 @@ class SharePartition:
         for piece in self.in_flight.pieces:
             held = piece.state is DeliveryState.ACQUIRED and piece.pending is None
             if held and piece.member == member:
-                self._begin(piece, DeliveryState.AVAILABLE, change, limits)
+                self._begin(piece, RELEASE, change, limits)
         return self._queue(change)
 
     def holds(self, member: str) -> int:
@@ -342,7 +342,7 @@ class SharePartition:
 
     def on_deadline(self, limits: ShareLimits, now_ms: float) -> bool:
         """End the locks whose time is over, before that is written. Returns whether one ended."""
-        change, self._deadline_ms = DeliveryChange(), math.inf
+        change, self._deadline_ms = DeliveryChange(is_effective=True), math.inf
         for piece in self.in_flight.pieces:
             if piece.state is not DeliveryState.ACQUIRED or piece.pending is not None:
                 continue
@@ -358,54 +358,44 @@ class SharePartition:
 
     def _end_lock(self, piece: Piece, change: DeliveryChange, limits: ShareLimits) -> None:
         """Take the piece from its member, and add that to `change`."""
-        _settle(piece, _after_lock(piece, limits.deliveries_max))
-        change.batches.append(StateBatch(piece.first, piece.last, piece.state, piece.deliveries))
+        state = _after_lock(piece, limits.deliveries_max)
+        if state is DeliveryState.ARCHIVED and limits.dead_letters:
+            _settle(piece, DeliveryState.ARCHIVING)
+            self._note(piece, state, change, DELIVERED_TOO_OFTEN)
+            return
+        _settle(piece, state)
+        change.batches.append(StateBatch(piece.first, piece.last, state, piece.deliveries))
 
     # What is written
 
     def keep_start(self) -> None:
         """Write the start offset although no record has changed: this leader has chosen it."""
-        self._queued.append(DeliveryChange())
+        self._writes.add(DeliveryChange(is_effective=True))
 
     def _queue(self, change: DeliveryChange) -> DeliveryChange | None:
         if not change.batches:
             return None
-        self._queued.append(change)
+        self._writes.add(change)
         return change
 
     @property
     def is_writing(self) -> bool:
         """Whether a change is not written yet."""
-        return self._writing is not None or bool(self._queued)
+        return self._writes.is_busy
 
     def take_write(self) -> StateWrite | None:
         """The next write; None if there is nothing to write, or a write is under way."""
-        if self._writing is not None or not self._queued:
-            return None
-        changes, self._queued = tuple(self._queued), []
-        start = self.in_flight.start
-        batches = [batch for change in changes for batch in change.batches]
-        final = (piece for piece in self.in_flight.pieces if piece.state.is_final)
-        self._writing = StateWrite(
-            self.state_epoch,
-            self.leader_epoch,
-            start,
-            total(final),
-            combine((), batches, start),
-            changes,
-        )
-        return self._writing
+        return self._writes.take(self.state_epoch, self.leader_epoch, self.in_flight)
 
     def on_written(
         self, write: StateWrite, error: KafkaError | None, limits: ShareLimits, now_ms: float
     ) -> None:
         """The write ended. If it failed, its records return to their old state; those whose lock
         has ended meanwhile are released with the next write."""
-        assert self._writing is write, f"{write} is not under way: {self!r}"
-        self._writing = None
-        changes, released = set(map(id, write.changes)), DeliveryChange()
+        changes = self._writes.end(write, failed=error is not None)
+        ids, released = set(map(id, changes)), DeliveryChange(is_effective=True)
         for piece in self.in_flight.pieces:
-            if piece.pending is None or id(piece.pending) not in changes:
+            if piece.pending is None or id(piece.pending) not in ids:
                 continue
             piece.pending = None
             if error is None:
@@ -415,8 +405,21 @@ class SharePartition:
                 self._deadline_ms = min(self._deadline_ms, piece.lock_ms)
             else:
                 self._end_lock(piece, released, limits)
+        if error is None:
+            self.letters.open([letter for change in changes for letter in change.letters])
         self._queue(released)
         self._moved()
+
+    # Dead letters
+
+    def on_dead_letter(self, letter: DeadLetter) -> None:
+        """It is written, or given up: archive its records, which is written next."""
+        change = DeliveryChange(is_effective=True)
+        change.batches = self.letters.close(letter)
+        self._queue(change)
+        self._moved()
+
+    # The log
 
     def advance_log_start(self, offset: int) -> None:
         """The log begins at `offset` now: records before it are no longer delivered."""

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from barnabas.broker.share.share_partition import StateWrite
+from barnabas.broker.share.state_writes import StateWrite
 from barnabas.broker.transaction.peers import Peers
 from barnabas.client.network.connection import ChannelError
 from barnabas.ports import Ports

@@ -1,8 +1,8 @@
-"""``barnabas node start FILE``: one node in the foreground, as ``kafka-server-start`` would.
+"""``barnabas node``: one node in the foreground, as ``kafka-server-start`` would, and whether it is ready.
 
-This restarts a node that ``barnabas up`` started and that was killed, by hand or by an init system; the
-command records it in the cluster's directory. Where the line has no options `cli.main` starts the node
-without this module.
+``start FILE`` restarts a node that ``barnabas up`` started and that was killed, by hand or by an init system;
+the command records it in the cluster's directory. Where the line has no further options `cli.main` starts the
+node without this module.
 """
 
 from __future__ import annotations
@@ -11,17 +11,34 @@ from pathlib import Path
 
 import typer
 
-from barnabas.cli.local.node_start import start_node
+from barnabas.cli.failure import Failure
+from barnabas.cli.local.node_environment import METRICS
+from barnabas.cli.local.node_health import ask_health
+from barnabas.cli.local.node_start import start_node, start_node_of_environment
 
 app = typer.Typer(help="One node of a cluster.", no_args_is_help=True)
 
 
-@app.callback()
-def group() -> None:
-    """Keeps `start` a command of its own while it is the only one."""
+@app.command()
+def start(
+    file: Path | None = typer.Argument(None, help="The node's server.properties."),
+    from_environment: bool = typer.Option(
+        False,
+        "--from-environment",
+        help="Take KAFKA_NODE_ID and so on, as Apache Kafka's image does.",
+    ),
+) -> None:
+    """Run one node until SIGTERM, Ctrl-C or the end of its terminal: a controlled shutdown."""
+    if (file is None) != from_environment:
+        raise Failure("give either FILE or --from-environment", 2)
+    raise typer.Exit(start_node_of_environment() if file is None else start_node(file))
 
 
 @app.command()
-def start(file: Path = typer.Argument(help="The node's server.properties.")) -> None:
-    """Run one node until SIGTERM, Ctrl-C or the end of its terminal: a controlled shutdown."""
-    raise typer.Exit(start_node(file))
+def health(
+    address: str = typer.Option(METRICS, help="One of the node's metrics.listeners."),
+) -> None:
+    """Print the answer of /health/ready; the exit status is 0 if the node is ready, and 1 if it is not."""
+    is_ready, text = ask_health(address)
+    typer.echo(text.strip())
+    raise typer.Exit(0 if is_ready else 1)

@@ -26,6 +26,20 @@ def start_node(file: Path) -> int:
             _update_cluster_file(directory.withdraw, file)
 
 
+def start_node_of_environment() -> int:
+    """Run the node whose properties are in variables; it formats its directories where they are empty.
+    Returns the exit status."""
+    end_request = EndRequest()
+    from barnabas.cli.local.node_environment import cluster_id, node_properties
+    from barnabas.config.properties import format_properties
+    from barnabas.host.main import run_node
+    from barnabas.host.system.files import unnamed_file
+
+    text = format_properties(node_properties(os.environ))
+    with unnamed_file(text.encode()) as path:  # no file system needs to take it, passwords included
+        return run_node(path, cluster_id(os.environ), end_request=end_request)
+
+
 def _update_cluster_file(change: Callable[[Path, int], None], file: Path) -> None:
     """A cluster's directory that cannot be written (its disk is full) keeps no node from its work."""
     try:

@@ -192,7 +192,8 @@ async def _ask(
     response: OffsetForLeaderEpochResponse = await client.ask_node(
         leader, request, purpose="offsets"
     )
-    found: dict[TopicPartition, EpochEndOffset] = {}
+    left_out = EpochEndOffset(error_code=ErrorCode.UNKNOWN_TOPIC_ID)
+    found = dict.fromkeys(asked, left_out)
     for topic in response.topics:
         for end in topic.partitions:
             tp = TopicPartition(topic.topic, end.partition)

@@ -137,8 +137,8 @@ async def ask_leader(
     settings: FetchSettings,
     purpose: str = "fetch",
 ) -> list[FetchedRun]:
-    """One fetch of these partitions from `leader`. Raises `ChannelError`, or `KafkaError` where
-    the whole request was refused."""
+    """One fetch of these partitions from `leader`. A partition that the answer leaves out is refused. Raises
+    `ChannelError`, or `KafkaError` where the whole request was refused."""
     response: FetchResponse = await client.ask_node(
         leader,
         fetch_request(client, positions, settings),
@@ -165,6 +165,12 @@ async def ask_leader(
                 if run.error.code == ErrorCode.UNKNOWN_LEADER_EPOCH:
                     client.cluster.doubt_epoch(tp)
             runs.append(run)
+    if len(runs) < len(offsets):
+        answered = {run.partition for run in runs}
+        for tp, offset in offsets.items():
+            if tp not in answered:
+                none = PartitionData(error_code=ErrorCode.UNKNOWN_TOPIC_ID)
+                runs.append(FetchedRun(tp, offset, none, read_committed=False))
     return runs
 
 

@@ -12,6 +12,9 @@ from barnabas.client.client import Client
 from barnabas.client.network.tasks import TaskOutcome
 from barnabas.client.producers.batch_sender import B, BatchSender, Lane, SendOptions
 
+LOAD_MS_MIN = 10.0
+"""A shorter time is not worth to be added to every deadline."""
+
 
 class PreparedSender(BatchSender[B]):
     """Sends one lot of batches and is done."""
@@ -56,6 +59,15 @@ class PreparedSender(BatchSender[B]):
     def _end_if_idle(self) -> None:
         if self._is_idle():
             self._ended.resolve(None)
+
+    def _start_request(self, leader: int, batches: list[B]) -> None:
+        """Loading takes time in which no answer is read: it makes no request late."""
+        began_ms = self._client.now_ms()
+        super()._start_request(leader, batches)
+        took_ms = self._client.now_ms() - began_ms
+        if took_ms > LOAD_MS_MIN:
+            self._give_up_at_ms += took_ms
+            self._client.channels.postpone(took_ms)
 
     def _is_idle(self) -> bool:
         return self._ended.done or super()._is_idle()

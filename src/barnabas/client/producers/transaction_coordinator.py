@@ -19,6 +19,7 @@ from barnabas.client.client import (
     raise_worst,
 )
 from barnabas.types import TopicPartition, by_topic
+from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from barnabas.wire.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
@@ -97,6 +98,7 @@ class TransactionCoordinator:
     ) -> None:
         """Add partitions to the transaction, as batches do from transaction.version 2 on."""
         topics = by_topic(partitions)
+        wanted = sum(map(len, topics.values()))
         await self._ask(
             lambda: AddPartitionsToTxnRequest(
                 v3_and_below_transactional_id=self.transactional_id,
@@ -107,7 +109,7 @@ class TransactionCoordinator:
                     for topic, indexes in topics.items()
                 ],
             ),
-            _codes_of_added,
+            lambda answer: _codes_of_added(answer, wanted),
             ADD_BY_CLIENTS,
             "adding partitions to the transaction",
         )
@@ -166,7 +168,11 @@ def _code(response: Any) -> Iterator[int]:
     yield response.error_code
 
 
-def _codes_of_added(response: AddPartitionsToTxnResponse) -> Iterator[int]:
-    for topic in response.results_by_topic_v3_and_below:
-        for result in topic.results_by_partition:
-            yield result.partition_error_code
+def _codes_of_added(response: AddPartitionsToTxnResponse, wanted: int) -> list[int]:
+    """A partition that the answer leaves out is asked for again."""
+    codes = [
+        result.partition_error_code
+        for topic in response.results_by_topic_v3_and_below
+        for result in topic.results_by_partition
+    ]
+    return codes if len(codes) >= wanted else [*codes, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]

@@ -313,6 +313,8 @@ class TransactionalProducer:
 
         def check(response: Any) -> None:
             codes = [part.error_code for topic in response.topics for part in topic.partitions]
+            if len(codes) < len(offsets):
+                codes.append(ErrorCode.UNKNOWN_TOPIC_ID)
             for code in codes:
                 learn_id(client, code, list(topics))
             raise_worst(codes, "committing offsets in the transaction")

@@ -17,9 +17,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from barnabas.client.client import may_pass
 from barnabas.client.network.connection import ChannelError
-from barnabas.client.network.tasks import TaskOutcome
-from barnabas.pipeline.cluster_client import SETTLED_MS, TRANSIENT, ClusterClient
+from barnabas.pipeline.cluster_client import SETTLED_MS, TRANSIENT, AnswerAhead, ClusterClient
 from barnabas.pipeline.errors import ClusterUnreachableError
 from barnabas.pipeline.offsets import EARLIEST, LATEST, READ_COMMITTED, PartitionOffsets, Range
 from barnabas.pipeline.options import FetchOptions, SourceOptions
@@ -80,7 +80,7 @@ class RangeReader:
         self._replica: Endpoint | None = None
         """The replica to fetch from instead of the leader."""
         self._patience = Patience(cluster.patience_ms if patience_ms is None else patience_ms)
-        self._ahead: TaskOutcome[Any] | None = None
+        self._ahead: AnswerAhead | None = None
 
     def __repr__(self) -> str:
         return f"RangeReader({self.what} at {self.position})"
@@ -187,13 +187,17 @@ class RangeReader:
                 return None
             response: Any = self._cluster.wait(ahead)
         except ChannelError as error:
-            if error.kind == "unsupported":
+            if not may_pass(error):
                 raise
             self._retry(error)
             return None
         code = code_of(response.error_code)
         if code == ErrorCode.NONE:
-            partition: fetch_response.PartitionData = response.responses[0].partitions[0]
+            answered = [part for topic in response.responses for part in topic.partitions]
+            if not answered:
+                self._retry("the leader did not answer for it")
+                return None
+            partition: fetch_response.PartitionData = answered[0]
             code = code_of(partition.error_code)
             if code == ErrorCode.NONE:
                 return None if self._goes_to_replica(partition) else partition
@@ -238,7 +242,7 @@ class RangeReader:
                 raise
             self._lose(bounds)
 
-    def _send(self) -> TaskOutcome[Any] | None:
+    def _send(self) -> AnswerAhead | None:
         """Submit the next fetch; None where the partition has no leader yet (after a wait)."""
         leader = self._cluster.leader(self.what.of)
         topic = self._cluster.topic(self.what.topic)

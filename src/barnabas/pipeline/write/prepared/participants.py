@@ -17,9 +17,8 @@ from typing import NamedTuple
 
 from barnabas.client.client import COORDINATOR_MOVED, TRANSACTION
 from barnabas.client.network.connection import ChannelError
-from barnabas.client.network.tasks import TaskOutcome
 from barnabas.client.producers.transaction_coordinator import END_BEFORE_IMPLICIT, ProducerIdentity
-from barnabas.pipeline.cluster_client import ClusterClient
+from barnabas.pipeline.cluster_client import AnswerAhead, ClusterClient
 from barnabas.pipeline.patience import Patience
 from barnabas.types import Endpoint
 from barnabas.wire.errors import RETRIABLE, ErrorCode, KafkaError, code_of
@@ -127,7 +126,7 @@ def _round(
 ) -> str:
     """Send up to `IN_FLIGHT_MAX` requests to each coordinator, and take the answers."""
     trouble = ""
-    sent: list[tuple[TaskOutcome[EndTxnResponse], Participant]] = []
+    sent: list[tuple[AnswerAhead, Participant]] = []
     count: dict[Endpoint, int] = {}
     for participant in left:
         endpoint = places.get(participant)
@@ -146,7 +145,7 @@ def _round(
         sent.append((answer, participant))
     for answer, participant in sent:
         try:
-            response = cluster.wait(answer)
+            response: EndTxnResponse = cluster.wait(answer)
         except ChannelError as error:
             places.pop(participant)
             trouble = str(error)

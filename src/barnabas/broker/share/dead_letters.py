@@ -1,0 +1,284 @@
+"""Dead letters are written to the topics of their groups.
+
+A letter is tried until it is written: while its topic has no leader, too few replicas, or cannot be created
+yet, it waits, and its records stay ARCHIVING. It is given up, and that is logged, where its topic may not be
+used or refuses it for good. A letter of a share partition that has ended is dropped: the next leader begins
+with it again, so that a dead letter is written at least once.
+
+Letters for one partition follow one another, several of them in one batch where they fit.
+
+Source: ``ShareGroupDLQStateManager`` of Apache Kafka 4.4, which gives up after five attempts; KIP-1191.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple
+
+from barnabas.broker.share.dead_letter_records import (
+    Copied,
+    LetterOrigin,
+    LetterRecords,
+    keys_and_values,
+    letter_records,
+)
+from barnabas.broker.share.dead_letter_topics import DeadLetterTopics, LetterTarget
+from barnabas.broker.share.led_partitions import LedSharePartition
+from barnabas.broker.share.open_letters import DeadLetter
+from barnabas.broker.transaction.peers import Peers
+from barnabas.client.network.connection import ChannelError
+from barnabas.log.errors import CorruptLogError
+from barnabas.ports import Ports
+from barnabas.record.builder import build_batch
+from barnabas.types import Buffer
+from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages.create_topics_request import CreatableTopic
+from barnabas.wire.messages.produce_request import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+
+PURPOSE = "dead letters"
+COPY_BYTES_MAX = 1 << 20
+"""Bytes that are read from the log at a time."""
+FIRST_PAUSE_MS = 100.0
+PAUSE_MS_MAX = 5_000.0
+FINAL = frozenset(
+    {
+        ErrorCode.INVALID_CONFIG,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.POLICY_VIOLATION,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_RECORD,
+        ErrorCode.INVALID_TIMESTAMP,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.UNSUPPORTED_VERSION,
+    }
+)
+"""Errors after which a letter is given up; after others it is tried again."""
+CreateTopic = Callable[[CreatableTopic, Callable[["KafkaError | None"], None]], None]
+
+
+class _Job:
+    """One letter on its way."""
+
+    __slots__ = ("led", "letter", "next_offset", "on_done", "pause_ms")
+
+    def __init__(
+        self, led: LedSharePartition, letter: DeadLetter, on_done: Callable[[], None]
+    ) -> None:
+        self.led = led
+        self.letter = letter
+        self.on_done = on_done
+        self.next_offset = letter.first
+        """Records before it are written."""
+        self.pause_ms = FIRST_PAUSE_MS
+
+    def __repr__(self) -> str:
+        return f"_Job({self.led.key}, {self.letter}, from {self.next_offset})"
+
+
+class _Part(NamedTuple):
+    """The next records of a letter, on their way."""
+
+    job: _Job
+    content: LetterRecords
+
+
+class DeadLetters:
+    """All that are not written yet."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        peers: Peers,
+        topics: DeadLetterTopics,
+        create: CreateTopic,
+        timeout_ms: int,
+    ) -> None:
+        """`create` has the controller create a topic."""
+        self._ports = ports
+        self._peers = peers
+        self._topics = topics
+        self._create = create
+        self._timeout_ms = timeout_ms
+        self._creating: dict[str, list[_Job]] = {}
+        """Letters that wait for a topic's creation."""
+        self._queues: dict[LetterTarget, list[_Part]] = {}
+        self._sending: set[LetterTarget] = set()
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"DeadLetters({len(self._queues)} targets, {len(self._sending)} sending)"
+
+    def close(self) -> None:
+        """The broker stops: the next leaders begin with the letters again."""
+        self._closed = True
+
+    def send(self, led: LedSharePartition, letter: DeadLetter, on_done: Callable[[], None]) -> None:
+        """Write the records of `letter`; `on_done` is called later, once they are written or given up."""
+        self._ports.wakeups.call_soon(partial(self._begin, _Job(led, letter, on_done)))
+
+    def _is_over(self, job: _Job) -> bool:
+        return self._closed or job.led.error is not None
+
+    def _begin(self, job: _Job) -> None:
+        """Continue from the letter's next offset."""
+        if self._is_over(job):
+            return
+        try:
+            name = self._topics.named(job.led.key.group_id)
+        except KafkaError as error:
+            self._give_up(job, error)
+            return
+        target = self._topics.target(name, job.led.key.partition)
+        if target is None:
+            self._create_for(name, job)
+        elif self._topics.copies(job.led.key.group_id):
+            self._copy(job, target)
+        else:
+            self._queue(job, target, {}, job.letter.last)
+
+    # Topics
+
+    def _create_for(self, name: str, job: _Job) -> None:
+        waiting = self._creating.setdefault(name, [])
+        waiting.append(job)
+        if len(waiting) == 1:
+            self._create(self._topics.new_topic(name), partial(self._on_created, name))
+
+    def _on_created(self, name: str, error: KafkaError | None) -> None:
+        for job in self._creating.pop(name, ()):
+            self._failed(job, error)
+
+    # Copies
+
+    def _copy(self, job: _Job, target: LetterTarget) -> None:
+        """Read the records, where that may block."""
+        first, last = job.next_offset, job.letter.last
+        read: Callable[[], Buffer] = bytes
+        with suppress(KafkaError, CorruptLogError, OSError):  # the log has them no longer
+            log = job.led.partition.readable_log(-1, leader_only=True)
+            begin, up_to = max(first, log.log_start_offset), log.high_watermark
+            read = log.read_job(begin, COPY_BYTES_MAX, up_to=up_to)
+
+        def work() -> tuple[Copied, int]:
+            with suppress(CorruptLogError, OSError, ValueError):
+                return keys_and_values(read(), first, last)
+            return {}, first
+
+        def done(result: Any) -> None:
+            copied, end = ({}, first) if isinstance(result, Exception) else result
+            self._queue(job, target, copied, min(last, end - 1) if end > first else last)
+
+        self._ports.background.run("dead letters", work, done)
+
+    def _queue(self, job: _Job, target: LetterTarget, copied: Copied, last: int) -> None:
+        if self._is_over(job):
+            return
+        key = job.led.key
+        origin = LetterOrigin(key.group_id, job.led.partition.topic, key.partition)
+        bytes_max = self._topics.batch_bytes_max(target.topic)
+        now_ms = self._ports.clock.wall_ms()
+        content = letter_records(
+            origin, job.letter, job.next_offset, last, copied, bytes_max, now_ms
+        )
+        self._queues.setdefault(target, []).append(_Part(job, content))
+        self._send(target)
+
+    # Writing
+
+    def _send(self, target: LetterTarget) -> None:
+        """Write what waits for the partition, unless a write is under way."""
+        queue = self._queues.get(target)
+        if queue is None or target in self._sending:
+            return
+        parts: list[_Part] = []
+        size, most = 0, self._topics.batch_bytes_max(target.topic)
+        while queue and (not parts or size + queue[0].content.size <= most):
+            part = queue.pop(0)
+            if not self._is_over(part.job):
+                parts.append(part)
+                size += part.content.size
+        if not queue:
+            del self._queues[target]
+        if not parts:
+            return
+        self._sending.add(target)
+        leader = self._topics.leader_of(target)
+        done = partial(self._on_answer, target, parts)
+        if leader < 0:
+            self._ports.wakeups.call_soon(partial(done, ChannelError("refused", "no leader")))
+            return
+        records = [record for part in parts for record in part.content.records]
+        batch = build_batch(records, timestamp_ms=records[0][3])
+        self._peers.send(leader, self._request(target, batch), done, purpose=PURPOSE)
+
+    def _request(self, target: LetterTarget, batch: bytes) -> ProduceRequest:
+        data = PartitionProduceData(index=target.partition, records=batch)
+        topic = TopicProduceData(name=target.topic, topic_id=target.topic_id, partition_data=[data])
+        return ProduceRequest(
+            transactional_id=None, acks=-1, timeout_ms=self._timeout_ms, topic_data=[topic]
+        )
+
+    def _on_answer(self, target: LetterTarget, parts: list[_Part], answer: Any) -> None:
+        self._sending.discard(target)
+        error = _error_of(answer)
+        for part in parts:
+            if error is None:
+                self._on_written(part)
+            else:
+                self._failed(part.job, error)
+        self._send(target)
+
+    def _on_written(self, part: _Part) -> None:
+        job = part.job
+        job.pause_ms = FIRST_PAUSE_MS
+        job.next_offset += len(part.content.records)
+        if job.next_offset <= job.letter.last:
+            self._begin(job)
+        elif not self._is_over(job):
+            job.on_done()
+
+    def _failed(self, job: _Job, error: KafkaError | None) -> None:
+        """Try the letter again after a pause, or give it up."""
+        if self._is_over(job):
+            return
+        if error is not None and error.code in FINAL:
+            self._give_up(job, error)
+            return
+        at_ms = self._ports.clock.now_ms() + job.pause_ms
+        job.pause_ms = min(job.pause_ms * 2, PAUSE_MS_MAX)
+        self._ports.wakeups.call_at(at_ms, partial(self._begin, job))
+
+    def _give_up(self, job: _Job, error: KafkaError) -> None:
+        key = job.led.key
+        self._ports.log(
+            "error",
+            "share.dead_letter_lost",
+            group=key.group_id,
+            topic=job.led.partition.topic,
+            partition=key.partition,
+            first=job.next_offset,
+            last=job.letter.last,
+            why=str(error),
+        )
+        job.on_done()
+
+
+def _error_of(answer: Any) -> KafkaError | None:
+    if isinstance(answer, ChannelError):
+        return KafkaError(ErrorCode.NETWORK_EXCEPTION, str(answer))
+    try:
+        part = answer.responses[0].partition_responses[0]
+    except (AttributeError, IndexError):
+        return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the answer names no partition")
+    if not part.error_code:
+        return None
+    return KafkaError(part.error_code, part.error_message or "")
