@@ -47,6 +47,8 @@ def settings(number: int) -> ServerSettings:
 class SimClient:
     """A session that is opened again when it is lost, at another server when one is silent."""
 
+    session_timeout_ms = 8_000
+
     def __init__(self, process: SimProcess, number: int) -> None:
         self.process = process
         self.number = number
@@ -113,7 +115,8 @@ class ClientLink:
     def on_connected(self, connection: Connection) -> None:
         self._connection = connection
         client = self._client
-        request = JuteWriter().number(0).long(client.last_zxid).number(8_000).long(client.session)
+        request = JuteWriter().number(0).long(client.last_zxid)
+        request.number(client.session_timeout_ms).long(client.session)
         self._send(request.buffer(client.password).bool(False).bytes())
 
     def get_buffer(self) -> memoryview:
@@ -199,9 +202,9 @@ class Story:
         server = self.servers[number] = ZnodeServer(process, settings(number))
         process.run(server.open)
 
-    def play(self) -> None:
+    def play(self, story_ms: float = STORY_MS) -> None:
         """Faults, one after the other; never more than one server is out."""
-        until = self.world.now_ms + STORY_MS
+        until = self.world.now_ms + story_ms
         while self.world.now_ms < until:
             self.run(self.rng.uniform(500, 3_000))
             victim = self.rng.choice((self.leader, *SERVERS))
