@@ -62,7 +62,7 @@ NAVIGATION = (
 )
 """Section, name, address and key of each entry."""
 PRINCIPALS = {"PLAINTEXT": "everyone", "SSL": "the console's certificate"}
-"""Who a visitor is where no one signs in."""
+"""The visitor's identity on a listener without sign-in."""
 
 
 class Console:
@@ -74,7 +74,7 @@ class Console:
         self.sessions = Sessions()
         self.cookie = cookie_name(settings.port)
         self.ending = False
-        """Live pages end once it is true."""
+        """Set at the end of the process: live pages end."""
         self._renderer = Renderer(
             {
                 "version": __version__,
@@ -124,7 +124,7 @@ class Console:
         return self.sessions.find(request.cookies.get(self.cookie, ""), uses=uses)
 
     def _session(self, request: Request) -> BrowserSession | None:
-        """The visitor's session; where no one signs in a new one for a new visitor."""
+        """The visitor's session. Without sign-in a new visitor gets a new one."""
         found = self._found(request)
         if found is None and self._shared_view is not None:
             found = self.sessions.open(self._shared_view, owns_user=False)
@@ -219,7 +219,7 @@ class Console:
     def _page(
         self, page: Page, request: Request, session: BrowserSession, frame: str
     ) -> tuple[int, str]:
-        """Status and text of a page, or of the sentence that says why it cannot be shown."""
+        """The status and text of a page, or of the sentence that says why it cannot be shown."""
         values = {
             "frame": frame,
             "section": page.section,
@@ -262,7 +262,8 @@ class Console:
     def _changed(
         self, page: Page, request: Request, session: BrowserSession, form: Mapping[str, str]
     ) -> str:
-        """Make the change of a page, with what its address and its form say; where to go then."""
+        """Make the change of a page by its address and its form, and return the address to go
+        to."""
         assert page.change is not None
         with session.user.pool.client() as connected:
             query = request.query_params
@@ -320,7 +321,7 @@ class Console:
             session.streams -= 1
 
     async def _pause(self, seconds: float) -> None:
-        """Sleep, but not into the process's end."""
+        """Sleep, but end early with the process."""
         while seconds > 0 and not self.ending:
             await asyncio.sleep(min(seconds, ENDING_CHECK_S))
             seconds -= ENDING_CHECK_S
@@ -366,7 +367,7 @@ def _is_own_form(request: Request, session: BrowserSession, form: Mapping[str, s
 
 
 def status_of(error: Exception) -> int:
-    """The status of a page that cannot be shown for this reason."""
+    """The HTTP status of a page that fails with `error`."""
     if isinstance(error, ChannelError):
         return 502
     if isinstance(error, KafkaError):
@@ -375,7 +376,7 @@ def status_of(error: Exception) -> int:
 
 
 def _local(to: str) -> str:
-    """An address of this console to go to after the sign-in; the first page in place of a foreign one."""
+    """The address to go to after the sign-in. A foreign address is replaced by the first page."""
     is_path = to.startswith("/") and not to.startswith(("//", "/\\")) and "\\" not in to
     return to if is_path and to.isprintable() else "/"
 

@@ -1,7 +1,8 @@
-"""Clients of one user: each is used by one thread at a time, and no call takes longer than a page may wait.
+"""The clients of one user. A client is used by one thread at a time, and no call takes longer than
+a page may wait.
 
-A client costs a few connections, so that a user has at most `CLIENTS_MAX` of them. A request that finds none
-free waits for one; one that waits too long is refused.
+A client costs a few connections, so a user has at most `CLIENTS_MAX`. A request waits for a free
+client, and is refused if that takes too long.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from barnabas.security.client_security import ClientSecurity
 T = TypeVar("T")
 CLIENTS_MAX = 4
 CALL_MS_MAX = 8_000.0
-"""A page waits so long for one answer of the cluster."""
+"""The longest wait of a page for one answer of the cluster."""
 BORROW_S_MAX = 15.0
 
 

@@ -1,8 +1,8 @@
-"""Checks of every request before a page: the host that it names; and the headers of its answer.
+"""Checks the host that every request names, and sets the headers of every answer.
 
-The host is checked since a foreign page may point a name of its own at this address (DNS rebinding). The
-policy allows files of this server only, no inline script and no inline style, so that a record's value that
-slipped through the escaping would still not run.
+The host is checked because a foreign page may point a name of its own at this address (DNS
+rebinding). The content policy allows only files of this server, no inline script and no inline
+style: a record's value that slipped through the escaping would not run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ STATIC = "/static/"
 
 
 class Guards:
-    """Middleware. `names` are the hosts that may be asked for, without ports; ``*`` is any."""
+    """The middleware. `names` are the allowed hosts, without ports; ``*`` allows any."""
 
     def __init__(self, app: ASGIApp, names: Iterable[str]) -> None:
         self._app = app

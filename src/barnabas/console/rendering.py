@@ -1,4 +1,4 @@
-"""Templates, and how values are shown in them.
+"""Renders templates and the values in them.
 
 Jinja2 escapes everything for HTML. Before that every text loses what could deceive a reader: control
 characters, and the marks that turn the direction of text, become escapes (``\\x1b``). Bytes that are no UTF-8
@@ -58,7 +58,7 @@ def size(value: float | None) -> str:
 
 
 def since(at_ms: int | None) -> str:
-    """How long ago that was, in whole seconds."""
+    """The time since then, in whole seconds."""
     if at_ms is None:
         return "–"
     return _FRACTION.sub("", ago(at_ms, time.time_ns() // 1_000_000))

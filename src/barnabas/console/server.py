@@ -17,7 +17,7 @@ from barnabas.console.settings import ConsoleSettings
 BACKLOG = 128
 CONNECTIONS_MAX = 256
 GRACE_S = 3
-"""Requests may take so long once the end was asked for."""
+"""The time that requests may take after the request to end."""
 
 
 def serve(settings: ConsoleSettings, ready: Callable[[str], None]) -> None:

@@ -1,4 +1,4 @@
-"""Who is signed in: sessions in memory, named by a cookie that this process has signed.
+"""The sessions of signed-in users, in memory, named by a cookie that this process has signed.
 
 The cookie has a random id, the second at which it ends, and a signature over both by a key that lives as long
 as the process; its name has the console's port. A session holds its user's clients and the token that every
@@ -66,8 +66,8 @@ class BrowserSession:
 
 
 class Sessions:
-    """All sessions. The one that was used longest ago makes room for a new one, first of those that no live
-    page shows."""
+    """All sessions. A new one takes the place of the least recently used one, if possible of one
+    without a live page."""
 
     def __init__(self, now_s: Callable[[], float] = time.time) -> None:
         self._key = secrets.token_bytes(32)

@@ -1,12 +1,12 @@
 """Blocking work off the node's thread: named queues in order, over a few threads.
 
-Invariants: of one queue at most one job runs at a time, in the order given, and none before `done` of the one
-before it, which may put in place what the next one writes again; `done` runs on the loop's thread; after
-`stop` nothing new starts. A job that is stuck (its disk hangs) does not keep a thread from the others' jobs.
+Invariants: a queue runs one job at a time, in order. A job starts after `done` of the job before
+it, which may prepare what the next one writes. `done` runs on the loop's thread. After `stop` no
+job starts. A job that is stuck (its disk hangs) does not take a thread from other queues.
 
-Handing a job to a thread and hearing of its end costs some 100 µs of both, and two looks for events. An
-fdatasync may take less, where a device answers out of a cache that outlives the power; so jobs that say
-they may be `run_brief` are done at once for as long as they are (decision 17).
+Handing a job to a thread and noticing its end costs both threads some 100 µs, and two polls. An
+fdatasync may take less on a device whose cache survives a power loss. So jobs that may `run_brief`
+run at once on the loop's thread for as long as they are brief (decision 17).
 """
 
 from __future__ import annotations
@@ -24,26 +24,27 @@ from barnabas.host.loop import Loop
 
 T = TypeVar("T")
 THREAD_RETRY_S = 1.0
-"""Until a thread that could not start is tried again."""
+"""The time before a thread that could not start is tried again."""
 _Job = tuple[Callable[[], Any], Callable[[Any], None]]
 
 
 class Brevity:
-    """Whether the next brief job of a queue is worth doing at once. It begins by watching some on threads."""
+    """Decides whether the next brief job of a queue runs at once. It first watches some jobs on
+    threads."""
 
     __slots__ = ("left",)
 
     def __init__(self) -> None:
         self.left = limits.JOBS_BRIEF_WATCHED
-        """Jobs that go to a thread first."""
+        """The number of jobs that go to a thread before the decision."""
 
     @property
     def is_expected(self) -> bool:
         return self.left <= 0
 
     def note(self, took_s: float) -> None:
-        """A job took so long, wherever it was done. The last of those that are watched has to be brief:
-        no two that follow each other hold the loop up, and a disk that is always slow is not tried again."""
+        """Note the duration of a job. The last watched job has to be brief: so no two slow jobs in
+        a row hold up the loop, and a disk that is always slow is not tried again."""
         times = took_s * 1000 / limits.JOB_BRIEF_MS
         if self.left > 0:
             if self.left > 1 or times <= 1:
@@ -53,7 +54,7 @@ class Brevity:
 
 
 class HostBackground:
-    """``ports.Background`` over threads, which start when they are first needed."""
+    """``ports.Background`` over threads; a thread starts when it is first needed."""
 
     def __init__(
         self,
@@ -71,13 +72,14 @@ class HostBackground:
         self._queues: dict[str, deque[_Job]] = {}
         self._brevity: dict[str, Brevity] = {}
         self._began_s: dict[int, float] = {}
-        """When the job of each thread, by number, began; absent where it has none."""
+        """The time at which each thread's job began, by the thread's number; a thread without a job
+        is absent."""
         self._finished: deque[tuple[str, Callable[[Any], None], Any]] = deque()
         self._wake_is_due = False
         self._retry_is_due = False
         self._stopped = False
         self.doing = ""
-        """The queue whose job ended last, for people."""
+        """The queue whose job ended last, for the log."""
         self.jobs = self.jobs_at_once = 0
 
     def run_brief(
@@ -130,8 +132,8 @@ class HostBackground:
             self._start_thread()
 
     def stop(self, *, wait: bool = True) -> None:
-        """Let the running jobs end, but for those that are stuck; drop what waits and what ended without
-        a report."""
+        """Wait for running jobs that are not stuck. Drop jobs that wait, and ends that were not
+        reported."""
         if self._dedicated is not None:
             self._dedicated.stop(wait=wait)
         self._stopped = True
@@ -169,8 +171,8 @@ class HostBackground:
         )
 
     def _start_thread(self) -> None:
-        """Start a thread. Where the system allows no more, jobs wait for those there are, and it is tried
-        again: by the next job, or soon, since those who wait for their jobs may give no other."""
+        """Start a thread. If the system allows no more, jobs wait for the present threads. The next
+        job tries again, and so does a timer, since callers that wait may submit no other job."""
         number = len(self._threads)
         thread = Thread(
             target=self._run_jobs, args=(number,), name=f"background-{number}", daemon=True
@@ -191,7 +193,8 @@ class HostBackground:
             self._start_thread()
 
     def _run_jobs(self, number: int) -> None:
-        """On a thread. The next job of a queue starts when the loop has heard of this one."""
+        """Run jobs on a thread. The next job of a queue starts when the loop knows that this one
+        ended."""
         while (item := self._work.get()) is not None:
             queue, (job, done) = item
             if self._stopped:
@@ -208,7 +211,7 @@ class HostBackground:
                 self._loop.call_soon_threadsafe(self._deliver_results)
 
     def _deliver_results(self) -> None:
-        # Before the look: a thread that ends a job after the last look wakes the loop again.
+        # Reset this first: a thread that ends a job after the look below wakes the loop again.
         self._wake_is_due = False
         until = monotonic() + limits.SLICE_MS / 1000
         while self._finished:
@@ -222,7 +225,7 @@ class HostBackground:
             except Exception as error:  # noqa: BLE001 - one caller's fault is not the others'
                 self._loop.fault("a background job's callback failed", error)
             finally:
-                if has_more and waiting:  # `done` may have stopped it all
+                if has_more and waiting:  # `done` may have called `stop`
                     self._work.put((queue, waiting.popleft()))
             self.doing = queue
             if self._finished and monotonic() >= until:
@@ -233,7 +236,7 @@ class HostBackground:
 
 
 def _watched(brevity: Brevity, job: Callable[[], T]) -> T:
-    """On a thread; the loop reads what is noted here only when it has heard that the job is over."""
+    """Run a job on a thread and note its duration; the loop reads the note after the job's end."""
     begun_s = monotonic()
     try:
         return job()

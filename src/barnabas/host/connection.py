@@ -1,10 +1,10 @@
 """One TCP stream: bytes go from the socket straight into the receiver's buffers, and out by gather.
 
-Invariants: `on_closed` is called once, last, and never from inside a call of the owner; what was
-given to `send` leaves in order; after `abort` nothing of the peer is delivered any more.
+Invariants: `on_closed` is called once, last, and never from inside a call of the owner; bytes leave
+in the order of `send`; after `abort` the receiver gets no byte.
 
-Does not know frames. Limits: a receiver that fills its buffer is asked again, `READS_PER_TURN` times
-at most, so that one fast peer does not keep the others waiting.
+A connection does not know frames. A receiver that fills its buffer is asked again, `READS_PER_TURN`
+times at most, so that one fast peer does not keep the others waiting.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from barnabas.types import Buffer, Endpoint
 READS_PER_TURN = 8
 GATHER_MAX = 64
 LINGER_S = 5.0
-"""How long a close waits for a peer that does not take what is queued."""
+"""How long a close waits for a peer that does not read the queued bytes."""
 
 
 class Traffic:
@@ -38,9 +38,9 @@ class Traffic:
         gone."""
         self.bytes_in = self.bytes_out = self.opened = self.closed = self.faults = 0
         self.unsent = 0
-        """Bytes queued now."""
+        """The bytes that are queued now."""
         self.peak = 0
-        """The most that was queued since `on_drained` was called."""
+        """The most queued bytes since the last call of `on_drained`."""
         self._on_drained = on_drained
 
     def queue(self, size: int) -> None:
@@ -123,7 +123,7 @@ class HostConnection:
         return f"HostConnection({self._peer}, {state}, {self._unsent} unsent)"
 
     def start(self) -> None:
-        """Tell the receiver, then read."""
+        """Tell the receiver that it is connected, then read."""
         self._traffic.opened += 1
         self._reading = True
         self._loop.add_reader(self._fd, self._on_readable)
@@ -171,7 +171,7 @@ class HostConnection:
 
     @property
     def doing(self) -> str:
-        """The last bytes of the connection, for people."""
+        """The last bytes of the connection, for the log."""
         receiver = self._receiver
         return getattr(receiver, "doing", "") or type(receiver).__name__
 
@@ -224,14 +224,15 @@ class HostConnection:
             if not self._open:
                 return
             if not sent:
-                return  # called again when the network takes more
+                return  # the loop calls again when the network takes more
             self._drop(sent)
         self._loop.remove_writer(self._fd)
         if self._closing:
             self._end(None)
 
     def _try_send(self, parts: Sequence[Buffer]) -> int:
-        """How many bytes of `parts` the network takes now; an error ends the stream."""
+        """Send as much of `parts` as the network takes now, and return how many bytes that was. An
+        error ends the stream."""
         try:
             if len(parts) == 1:
                 sent = self._socket.send(parts[0])
@@ -251,7 +252,7 @@ class HostConnection:
         self._traffic.queue(size)
 
     def _drop(self, sent: int) -> None:
-        """Take `sent` bytes, and empty parts behind them, off the front of the queue."""
+        """Remove `sent` bytes, and empty parts after them, from the front of the queue."""
         queue = self._queue
         self._unsent -= sent
         self._traffic.unqueue(sent)

@@ -1,7 +1,7 @@
-"""Chooses what coordinates a node's cluster, by the node's file: a quorum, or ZooKeeper.
+"""Chooses the coordination of a node's cluster by the node's file: a quorum, or ZooKeeper.
 
-The choice is the composition root's. Only this module and `host.main` go through the front door of ZooKeeper
-mode, and only where the file has a key of it.
+The composition root makes this choice. Only this module and `host.main` go through the front door
+of ZooKeeper mode, and only if the file has a key of that mode.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """The real file system behind ``ports.Disk``.
 
-One thread owns a file. :meth:`HostFile.sync` and :meth:`HostFile.read_at` may also run on another one:
-closing then waits until they are done with the descriptor, so that its number is never another
-file's under their hands. Writes are gathered (``pwritev``) and complete or raise; sizes are kept in
-memory, so asking for one costs no system call.
+One thread owns a file. :meth:`HostFile.sync` and :meth:`HostFile.read_at` may also run on another
+one: closing waits until they have finished, so that their descriptor is never another file's.
+Writes are gathered (``pwritev``) and complete or raise; sizes are kept in memory, so asking for one
+costs no system call.
 
-`try_read_at` asks the kernel for bytes that are in memory (``RWF_NOWAIT``). Where a file system does
-not know that flag, reads block, as they would have to anyway.
+`try_read_at` asks the kernel for bytes that are in memory (``RWF_NOWAIT``). If a file system does
+not know that flag, reads block.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ _uninitialized = ctypes.pythonapi.PyByteArray_FromStringAndSize
 _uninitialized.restype = ctypes.py_object
 _uninitialized.argtypes = (ctypes.c_void_p, ctypes.c_ssize_t)
 LARGE_READ = 32 * 1024
-"""From here on filling a buffer with zeros before reading into it costs more than the call that avoids it."""
+"""The size of a read from which on zeroing its buffer costs more than the extra call that avoids
+it."""
 _refuses_nowait = not READ_NOWAIT
 """Whether a file system has shown that it cannot tell what is in memory."""
 
 
 def sentence_of(error: OSError) -> str:
-    """An error of the file system for people."""
+    """An error of the file system as a sentence."""
     if error.filename:
         return f"{error.filename}: {error.strerror}"
     return error.strerror or str(error)
@@ -84,8 +85,8 @@ class HostFile(File):
         self._size = max(self._size, position + len(data))
 
     def _write_rest(self, parts: Sequence[Buffer], start: int, done: int, total: int) -> None:
-        """Continue behind the first `done` bytes: a write comes out short where a signal arrives, the
-        disk fills up (the next one says so), or there are more than `PARTS_MAX` parts."""
+        """Write the rest after the first `done` bytes. A write is short if a signal arrives, the
+        disk is full (the next write raises that), or there are more than `PARTS_MAX` parts."""
         skip, left = done, list[memoryview]()
         for part in parts:
             view = memoryview(part)
@@ -122,7 +123,8 @@ class HostFile(File):
             return self.read_at(position, size)
         target: bytearray = bytearray(size) if size < LARGE_READ else _uninitialized(None, size)
         try:
-            # Short: the rest is not in memory. The buffer, of which only a part is filled, goes.
+            # A short read: the rest is not in memory. Drop the buffer, which is filled only in
+            # part.
             return target if os.preadv(self._fd, (target,), position, READ_NOWAIT) == size else None
         except BlockingIOError:
             return None
@@ -155,7 +157,7 @@ class HostFile(File):
             os.close(self._fd)
 
     def _pin(self) -> int:
-        """The descriptor, which stays this file's until `_unpin`."""
+        """Return the descriptor and keep it open until `_unpin`."""
         with self._lock:
             if self._closing:
                 raise ValueError(f"{self._path} is closed")
@@ -171,7 +173,7 @@ class HostFile(File):
 
 
 class HostDisk(Disk):
-    """``ports.Disk``. Holds nothing but the descriptors of its locks."""
+    """``ports.Disk``. It keeps only the descriptors of its locks."""
 
     def __init__(self) -> None:
         self._locks: dict[str, int] = {}
@@ -200,7 +202,7 @@ class HostDisk(Disk):
                     os.fsync(file.fileno())
             os.replace(temporary, path)
         except OSError as error:
-            with suppress(OSError):  # the first error is the one to tell
+            with suppress(OSError):  # the first error is raised
                 os.unlink(temporary)
             if error.filename is None:  # the write's own
                 error.filename = path
@@ -212,7 +214,7 @@ class HostDisk(Disk):
         try:
             os.lstat(path)
         except (FileNotFoundError, NotADirectoryError):
-            return False  # what any other error hides is unknown
+            return False  # whether the file exists is unknown
         return True
 
     def is_dir(self, path: str) -> bool:
@@ -259,7 +261,7 @@ class HostDisk(Disk):
         return True
 
     def unlock_all(self) -> None:
-        """Give the locks back, as the end of the process would."""
+        """Release all locks, as the end of the process would."""
         while self._locks:
             unlock_file(self._locks.popitem()[1])
 

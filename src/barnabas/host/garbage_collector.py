@@ -1,8 +1,8 @@
 """Python's cyclic garbage collector between the turns of a node's loop, one short collection at a time.
 
-Left to itself the collector runs in the middle of whatever allocates, for as long as there are objects: a
-third to a half of a long turn was its work. In a node it is off (`gc.disable`), and the loop asks between
-its turns whether a collection is due:
+By default the collector runs in the middle of an allocation, for a time that grows with the number
+of objects: it took a third to a half of long turns. In a node it is off (`gc.disable`), and the
+loop asks between its turns whether a collection is due:
 
 * of generation 0, once `YOUNG_OBJECTS` more objects were allocated than freed. Reference counting frees what
   requests leave behind, so that is rare;

@@ -128,7 +128,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(
         sys.stderr.fileno(), sys.stdout.fileno()
-    )  # so that a library's print is not taken for an answer
+    )  # a library's print must not be taken for an answer
     with suppress(OSError):
         os.nice(NICENESS)
     threading.Thread(target=_take_requests, args=(requests,), daemon=True).start()

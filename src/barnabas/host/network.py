@@ -1,8 +1,8 @@
 """Sockets as ``ports.Network``: listening, accepting, connecting, resolving names.
 
-A port that is taken, an address that is not ours: an ``OSError`` whose text is the sentence to print.
-A refused connection ends in `on_closed(ConnectionRefusedError)` in the turn the kernel says so. Names
-are resolved off the thread (`getaddrinfo` blocks); numeric addresses at once.
+A port in use or a foreign address raises an ``OSError`` whose text is a sentence for the user. A
+refused connection ends with `on_closed(ConnectionRefusedError)` in the turn in which the kernel
+reports it. Names are resolved off the thread (`getaddrinfo` blocks); numeric addresses at once.
 """
 
 from __future__ import annotations
@@ -26,18 +26,19 @@ PORT_MAX = 65535
 V4_MAPPED = "::ffff:"
 """The beginning of an address of IPv4 that is given as one of IPv6."""
 ACCEPT_PAUSE_S = 0.2
-"""How long accepting rests when the process has no descriptor left."""
+"""How long accepting pauses when the process has no descriptor left."""
 
 RETURN_AFTER_S = 1.0
-"""How long after a burst of unread responses free memory is returned: the next burst may need it."""
+"""The time between the end of a burst of unread responses and the return of free memory, which the
+next burst may need."""
 GATE_PAUSE_S = 1.0
-"""How long accepting rests at the most before the gate is asked again: its limits may have changed."""
+"""The longest pause of accepting before the gate is asked again: its limits may have changed."""
 PUT_OFF_MAX = 256
 NONE_LEFT = (errno.EMFILE, errno.ENFILE)
 AS_THE_SYSTEM_SAYS = -1
 
 _Address = tuple[int, Any]
-"""(family, address as the socket module wants it)."""
+"""Family, and address in the form of the socket module."""
 Log = Callable[..., None]
 
 
@@ -67,7 +68,7 @@ class HostNetwork:
         self.log = log
         self.options = options
         self.put_off: dict[socket.socket, Timer] = {}
-        """Connections that are refused, and closed later."""
+        """Refused connections that are closed later."""
         self._background = background
         self._connections: dict[HostConnection, None] = {}
         self._listeners: dict[HostListener, None] = {}
@@ -98,7 +99,7 @@ class HostNetwork:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6 and not endpoint.host:
                 sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-            if self.options.receive_bytes > 0:  # who is accepted inherits it
+            if self.options.receive_bytes > 0:  # accepted sockets inherit it
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.options.receive_bytes)
             sock.bind(address)
             sock.listen(self.options.backlog)
@@ -116,7 +117,7 @@ class HostNetwork:
         return addresses_of(host)
 
     def connect(self, endpoint: Endpoint, receiver: Receiver) -> None:
-        if not 0 < endpoint.port <= PORT_MAX:  # it may be what a peer has told
+        if not 0 < endpoint.port <= PORT_MAX:  # a peer may have sent it
             error = OSError(errno.EINVAL, f"{endpoint.port} is no port")
             self.loop.call_soon(receiver.on_closed, error)
             return
@@ -133,7 +134,7 @@ class HostNetwork:
     # -- for host ----------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """Streams, of both directions."""
+        """The number of streams, in both directions."""
         return len(self._connections)
 
     def describe(self) -> dict[str, int]:
@@ -154,14 +155,15 @@ class HostNetwork:
         self.spare.close()
 
     def _return_memory(self) -> None:
-        """Unread responses are gone: return what the allocator keeps, a moment later and off the thread."""
+        """Return the allocator's free memory a moment later, on another thread: the unread
+        responses are gone."""
         self.loop.call_later(
             RETURN_AFTER_S,
             lambda: self._background.run("return-memory", return_free_memory, lambda done: None),
         )
 
     def close_later(self, sock: socket.socket, wait_ms: float) -> None:
-        """The end of a refused connection, put off where that may help: its client tries again at once."""
+        """Close a refused connection later: its client would connect again at once."""
         if wait_ms <= 0 or len(self.put_off) >= PUT_OFF_MAX:
             sock.close()
         else:
@@ -182,7 +184,7 @@ class HostNetwork:
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        except OSError as error:  # a peer that has ended it already: it takes no option any more
+        except OSError as error:  # the peer has closed it already, and no option can be set
             sock.close()
             if on_end is not None:
                 on_end()
@@ -215,15 +217,15 @@ class HostNetwork:
     ) -> None:
         if isinstance(found, OSError):
             receiver.on_closed(found)
-        elif isinstance(found, BaseException):  # what is no name at all: UnicodeError
+        elif isinstance(found, BaseException):  # the text is no name: UnicodeError
             receiver.on_closed(OSError(errno.EINVAL, f"{endpoint.host!r}: {found}"))
         else:
             _Attempt(self, endpoint, receiver, found).begin()
 
 
 class SpareDescriptor:
-    """A descriptor that is kept to refuse connections when the process has no other. To its client, one that
-    is not accepted looks like a server that hangs."""
+    """A descriptor that is kept for refusing connections when the process has no other. To a client
+    whose connection is not accepted the server seems to hang."""
 
     def __init__(self) -> None:
         self._descriptor: int | None = None
@@ -235,8 +237,8 @@ class SpareDescriptor:
                 self._descriptor = os.open(os.devnull, os.O_RDONLY)
 
     def refuse(self, listening: socket.socket) -> Any:
-        """Close the next connection that waits at `listening`; its peer's address. Raises ``OSError`` where
-        none waits or there is no spare descriptor."""
+        """Close the next connection that waits at `listening`, and return its peer's address.
+        Raises ``OSError`` if none waits or there is no spare descriptor."""
         if self._descriptor is None:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         os.close(self._descriptor)
@@ -255,7 +257,8 @@ class SpareDescriptor:
 
 
 class ProcessGate:
-    """``ports.ConnectionGate`` of a listener that has none: what the process can have."""
+    """The ``ports.ConnectionGate`` of a listener without one: it admits what the process can
+    have."""
 
     def __init__(self, network: HostNetwork) -> None:
         self._network = network
@@ -336,8 +339,8 @@ class HostListener:
         network.adopt(sock, peer, self._accept(), lambda: gate.on_ended(peer.host))
 
     def _refuse(self, error: OSError) -> bool:
-        """Nothing can be accepted. For want of a descriptor the next connection is closed, so that its client
-        tries another broker. False where accepting rests."""
+        """Handle a failed accept. If no descriptor is left, the next connection is closed, so that
+        its client tries another broker. Returns False if accepting pauses."""
         if error.errno in NONE_LEFT:
             try:
                 peer = _peer_at(self._network.spare.refuse(self._socket))
@@ -358,7 +361,7 @@ class HostListener:
         return False
 
     def _rest(self, error: OSError) -> None:
-        """No descriptor or memory left: those who wait are served once others have gone."""
+        """Pause accepting: no descriptor or memory is left until other connections end."""
         self._network.log("error", "listener.accept_failed", listener=self._endpoint, error=error)
         self._pause(ACCEPT_PAUSE_S)
 
@@ -410,7 +413,7 @@ class _Attempt:
             self._fail(OSError(code, os.strerror(code)))
 
     def abort(self) -> None:
-        """Once begun."""
+        """Give the attempt up, once it has begun."""
         self._detach_socket().close()
         self._loop.call_soon(self._receiver.on_closed, None)
 
@@ -422,7 +425,7 @@ class _Attempt:
                 code = (
                     errno.ECONNREFUSED
                 )  # no process listens: the kernel joined the socket to itself
-        except OSError as error:  # ENOTCONN: the peer's reset came after the first look
+        except OSError as error:  # ENOTCONN: the peer has reset it meanwhile
             code = error.errno or errno.ENOTCONN
         if code:
             sock.close()
@@ -454,13 +457,14 @@ class _Attempt:
 
 
 def addresses_of(host: str) -> list[str]:
-    """The addresses that a host has, as a peer's is given. Raises ``OSError``. Blocks where it is a name."""
+    """The addresses of a host, in the form of a peer's address. Raises ``OSError``. Blocks if the
+    host is a name."""
     return list(dict.fromkeys(_peer_at(address).host for _, address in _resolve(Endpoint(host, 0))))
 
 
 def machine_name() -> str:
-    """The full name where the machine knows it; ``localhost`` where no client could look up its name, itself
-    included. Blocks."""
+    """The machine's full name if it knows it; ``localhost`` if its name cannot be looked up.
+    Blocks."""
     name = socket.getfqdn()
     try:
         socket.getaddrinfo(name, None)
@@ -473,7 +477,7 @@ def _numeric(endpoint: Endpoint) -> _Address | None:
     for family in (socket.AF_INET, socket.AF_INET6):
         try:
             socket.inet_pton(family, endpoint.host)
-        except (OSError, ValueError):  # a name, or what is none
+        except (OSError, ValueError):  # a name, or no valid text
             continue
         return family, (endpoint.host, endpoint.port)
     return None
@@ -485,8 +489,8 @@ def _resolve(endpoint: Endpoint) -> list[_Address]:
 
 
 def _peer_at(address: Any) -> Endpoint:
-    """A peer of IPv4 that comes to a socket of IPv6 (one that listens on every address) goes by its own
-    address, as with Kafka: group members are described, and connections counted, by it."""
+    """A peer's address. An IPv4 peer of an IPv6 socket (one that listens on every address) has its
+    IPv4 address, as in Kafka: descriptions of group members and counts of connections use it."""
     host: str = address[0]
     if "." in host:
         host = host.removeprefix(V4_MAPPED)

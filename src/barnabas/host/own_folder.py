@@ -1,7 +1,7 @@
 """A folder below the machine's temporary one that belongs to this user alone, for machine code and the like.
 
-numba's machine code is pickled: who can write into the folder runs code in every process that reads
-from it. So a folder of that name that another user has made, or could fill, is not used.
+numba's machine code is pickled: a user who can write into the folder can run code in every process
+that reads from it. So a folder of that name that another user has made, or could fill, is not used.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ NAME = "barnabas-numba"
 
 
 def own_folder(name: str = NAME) -> str | None:
-    """The folder of `name` and this user, made where it is missing, or None where there cannot be one."""
+    """This user's folder `name`, made if it is missing; None if it cannot be had."""
     user = os.getuid()
     folder = os.path.join(tempfile.gettempdir(), f"{name}-{user}")
     try:

@@ -27,7 +27,7 @@ HALT_STATUS = 70
 
 
 def connections_that_fit() -> int:
-    """How many connections the process may accept while descriptors are left for files: a log directory whose
+    """The number of connections that leave enough descriptors for files: a log directory whose
     files cannot be opened counts as failed."""
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if descriptors == resource.RLIM_INFINITY:
@@ -36,8 +36,9 @@ def connections_that_fit() -> int:
 
 
 def open_files_that_fit() -> int:
-    """How many files the broker's logs may keep open: two thirds of what connections leave. The quorum's log,
-    connections to other nodes, and searches open files, too."""
+    """The number of files that the broker's logs may keep open: two thirds of the descriptors that
+    connections leave. The quorum's log, connections to other nodes, and searches open files,
+    too."""
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     usual = limits.LogBounds().open_files_max
     if descriptors == resource.RLIM_INFINITY:

@@ -31,11 +31,12 @@ class StructuredLog:
             raise ValueError(f"a log level is {', '.join(LEVELS)}, not {level!r}")
         self._descriptor = descriptor
         self.loggers = Loggers(level)
-        """Which lines are written; the holder of the set may change it."""
+        """Says which lines are written; its holder may change it."""
         self.counts: Counter[str] = Counter()
 
     def write(self, level: str, event: str, fields: Mapping[str, object]) -> None:
-        """One line. A full disk or a reader that went away loses the line, never the node."""
+        """Write one line. A full disk or a closed pipe loses the line and does not stop the
+        node."""
         self.counts[level] += 1
         if not self.loggers.allows(level, event):
             return
@@ -47,7 +48,7 @@ class StructuredLog:
 
 
 def format_line(wall_s: float, level: str, event: str, fields: Mapping[str, object]) -> str:
-    """The line with its end."""
+    """The line with its line end."""
     instant = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(wall_s))
     parts = [f"{instant}.{int(wall_s * 1000) % 1000:03d}Z {level:<7} {event}"]
     parts += [f"{name}={_value(value)}" for name, value in fields.items()]

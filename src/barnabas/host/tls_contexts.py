@@ -1,9 +1,10 @@
-"""TLS contexts from keystores and truststores, read again where their files change: ``ports.Secrets``.
+"""Makes TLS contexts from keystores and truststores, and reads them again when their files change:
+``ports.Secrets``.
 
-PEM by the standard library alone; PKCS12 by the `cryptography` package (``pip install barnabas[security]``);
-JKS is refused with the line that converts it. A private key reaches the library through a file in memory: it
-is never written to a disk. A changed file that cannot be used leaves the former context in use, with one log
-event.
+The standard library reads PEM; the `cryptography` package reads PKCS12 (``pip install
+barnabas[security]``); JKS is refused with the command that converts it. A private key reaches the
+library through a file in memory: it is never written to a disk. A changed file that cannot be used
+leaves the former context in use, with one log event.
 
 Source: Kafka's ``DefaultSslEngineFactory`` and ``SslFactory``, KIP-651.
 """
@@ -29,8 +30,7 @@ _CLIENT_AUTH = {
     "none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED,
 }  # fmt: skip
 SERVER_CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
-"""The ciphers of TLS 1.2: a key of its own for each connection, and encryption that proves what it
-carries."""
+"""The ciphers of TLS 1.2: forward secrecy and authenticated encryption."""
 Log = Callable[..., None]
 
 
@@ -45,9 +45,9 @@ class _Material(NamedTuple):
 class _Context(NamedTuple):
     context: ssl.SSLContext
     stamps: tuple[tuple[int, int, int], ...]
-    """The stamps of the files it was made of: inode, time of change, size."""
+    """The stamps of its files: inode, time of change, size."""
     expires_ms: int | None
-    """The end of this side's own certificate."""
+    """The expiry of this side's own certificate."""
 
 
 class HostSecrets:
@@ -83,14 +83,14 @@ class HostSecrets:
         return context.wrap_bio(incoming, outgoing, server_side=is_server, server_hostname=name)
 
     def client_context(self, settings: TlsSettings | None) -> ssl.SSLContext:
-        """The context of a client that trusts what `settings` say, or else what the machine does. Raises
-        ``OSError``."""
+        """The context of a client that trusts the truststore of `settings`, or else the machine's.
+        Raises ``OSError``."""
         if settings is None:
             return ssl.create_default_context()
         return self.context(settings, is_server=False)
 
     def context(self, settings: TlsSettings, *, is_server: bool) -> ssl.SSLContext:
-        """The context of `settings`, of the files as they are now. Raises ``OSError``."""
+        """The context of `settings`, with the present content of the files. Raises ``OSError``."""
         kept = self._contexts.get((settings, is_server))
         stamps = _stamps(settings)
         if kept is not None and (kept.stamps == stamps or () in stamps):
@@ -114,7 +114,7 @@ class HostSecrets:
         return self._contexts[settings, True].expires_ms
 
     def describe(self) -> dict[str, int | None]:
-        """When this process's certificates end, by keystore."""
+        """The expiry of this process's certificates, by keystore."""
         return {
             settings.keystore.location or "inline": made.expires_ms
             for (settings, _), made in self._contexts.items()
@@ -123,7 +123,7 @@ class HostSecrets:
 
 
 def _stamps(settings: TlsSettings) -> tuple[Any, ...]:
-    """The stamp of a file that is missing is empty, as it may be while it is being replaced."""
+    """The stamps of the files. A missing file has an empty stamp: it may be being replaced."""
     found: list[tuple[int, ...]] = []
     for store in (settings.keystore, settings.truststore):
         if store is not None and store.location:

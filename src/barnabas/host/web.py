@@ -34,7 +34,7 @@ class HostWeb:
     def __init__(self, contexts: Contexts) -> None:
         self._contexts = contexts
         self._pause = threading.Event()
-        """Waited for between two attempts; nothing sets it."""
+        """Used to wait between two attempts; it is never set."""
 
     def fetch(self, request: WebRequest) -> bytes:
         parts = urlsplit(request.url)

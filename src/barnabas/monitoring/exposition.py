@@ -1,8 +1,8 @@
 """The text of one scrape: Prometheus' text format 0.0.4, or OpenMetrics 1.0.
 
-A family is written once, however many sources give values to it. A value costs one string: a page of
-100,000 values takes some tens of milliseconds, which is why the text is written here. Sources give the
-labels of a partition as text that they keep (`labels_text`).
+A family is written once, however many sources give values to it. A value costs one string: a page
+of 100,000 values takes some tens of milliseconds. No library does that, so the text is written
+here. Sources give the labels of a partition as text that they keep (`labels_text`).
 
 Source: Prometheus' "Exposition formats", the OpenMetrics specification 1.0.
 """

@@ -1,15 +1,15 @@
-"""Whether a node is alive, and whether it is ready: each check with the reason where it fails.
+"""Checks whether a node is alive, and whether it is ready; each failed check has a reason.
 
-Alive is a node whose loop turns: it answers. Ready is one that the cluster can count on:
+A node is alive if its loop runs: it answers. It is ready if the cluster can count on it:
 
 * ``quorum``: it knows the leader of the metadata quorum and hears of it, or leads a majority that fetches;
 * ``registration``: the controller has this process registered and unfenced (brokers);
-* ``metadata``: it has applied what it knows to be committed;
-* ``min_isr``: no partition refuses producers for lack of this broker in the ISR (brokers);
-* ``log_directories``: each takes writes (brokers);
+* ``metadata``: it has applied the metadata that it knows to be committed;
+* ``min_isr``: no partition refuses producers because this broker is not in the ISR (brokers);
+* ``log_directories``: each one can be written to (brokers);
 * ``running``: it does not shut down.
 
-A broker that ZooKeeper coordinates knows no quorum; its mode adds a check of its session with the ensemble.
+A broker in ZooKeeper mode has no quorum; the mode adds a check of its session with the ensemble.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ elections have longer time-outs of their own."""
 SETTLED_MS = 2_000.0
 WALK_INTERVAL_MS = 500.0
 METADATA_LAG_MAX = 1_000
-"""Committed records of metadata that a ready node may not have applied yet."""
+"""The number of committed metadata records that a ready node may still have to apply."""
 
 
 class HealthCheck(NamedTuple):
-    """One condition. `why` is empty where it holds."""
+    """One condition. `why` is empty if it holds."""
 
     name: str
     why: str

@@ -1,4 +1,4 @@
-"""A metric: its MBean in Kafka's words, its name in Prometheus', its type, and what it means.
+"""A metric: its MBean in Kafka's terms, its Prometheus name, its type, and its meaning.
 
 A row of the table has two lines: ``MBean | type``, and below it ``meaning | alarm``. The MBean is written as
 ``domain:type=TYPE,name=NAME`` with further tags behind; a tag with the value ``*`` is a label with many
@@ -31,7 +31,7 @@ class MetricType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric, as the table has it."""
+    """One metric of the table."""
 
     mbean: str
     """The MBean as the table writes it: the key by which a source gives its value."""

@@ -58,7 +58,8 @@ class HasProcessFigures(Protocol):
 
 
 class MonitoredNode(Protocol):
-    """The parts of a node that are watched. Parts that come later than the endpoint are None until then."""
+    """The parts of a node that are monitored. A part that is made after the endpoint is None until
+    then."""
 
     @property
     def config(self) -> NodeConfig: ...
@@ -84,7 +85,7 @@ class MonitoredNode(Protocol):
 
 
 class Extras(Protocol):
-    """The metrics and checks of a mode of its own."""
+    """The metrics and checks that a mode adds."""
 
     def checks(self) -> Iterable[HealthCheck]: ...
     def steps(self, page: Exposition) -> Iterator[Wait | None]: ...

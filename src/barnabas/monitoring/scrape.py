@@ -1,7 +1,7 @@
 """One scrape at a time: the sources fill a page in steps, between which the node serves other requests.
 
-Requests that come while a page is being filled get that page. A source may wait for answers of other nodes;
-what it waits for ends by itself.
+Requests that come while a page is being filled get that page. A source may wait for answers of
+other nodes; each such wait has its own time-out.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Every metric of a node: the endpoint, the commands, the page in docs and the boards are made of these rows.
+"""Every metric of a node. The endpoint, the commands, the page in docs and the boards are made from
+these rows.
 
-Form of the rows: :mod:`barnabas.monitoring.metric`.
+:mod:`barnabas.monitoring.metric` describes the form of the rows.
 """
 
 from __future__ import annotations

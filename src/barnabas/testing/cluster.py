@@ -4,9 +4,8 @@
 ...     client = SomeKafkaClient(cluster.bootstrap)
 ...     cluster.kill(cluster.node_ids[0])
 
-When the cluster stops, all processes that it started end, and so they do when this process ends without
-stopping it, however it ends. It always waits for a condition; the error of a
-time-out says which one.
+When the cluster stops, all processes that it started end. They also end if this process ends
+without stopping the cluster. Every wait is for a condition; the error of a time-out names it.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from barnabas.host.system.processes import has_ended
 
 POLL_S = 0.02
 KILL_S = 15.0
-"""A killed process may still wait for a disk."""
+"""The time for a killed process to end: it may wait for a disk."""
 
 
 class ClusterError(Exception):
@@ -69,7 +68,7 @@ class Cluster:
         self.secure = secure
         self._up: subprocess.Popen[bytes] | None = None
         self._old_log_bytes = 0
-        """Bytes that earlier runs in this directory left in up.log."""
+        """The bytes of earlier runs in this directory's up.log."""
         self._restarted: dict[int, subprocess.Popen[bytes]] = {}
 
     @classmethod

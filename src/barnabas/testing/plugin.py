@@ -2,16 +2,16 @@
 
 It has fixtures for a real cluster of node processes and for topics of a test:
 
-* ``kafka_cluster`` is a `Cluster`, of one node by default. Nodes may be killed, paused and restarted. By the
-  option ``kafka_scope`` there is one for the whole run (``session``), for each module or for each test
-  (``function``).
+* ``kafka_cluster`` is a `Cluster`, of one node by default. Nodes may be killed, paused and restarted. The
+  option ``kafka_scope`` says whether there is one for the whole run (``session``), for each module or for
+  each test (``function``).
 * ``kafka_clusters(nodes=3, secure=True)`` starts a cluster of another kind, which ends with its test.
 * ``kafka_topic`` is the name of a topic of one partition that is made for a test and deleted after it;
   ``kafka_topics(partitions=3)`` makes more of them.
 * ``bootstrap_servers`` is ``host:port,...`` of ``kafka_cluster``; ``kafka_client`` is a blocking client.
 
-Under pytest-xdist each worker has its own cluster; with ``kafka_xdist = shared`` the first process starts one
-for all. A cluster ends with the process that started it, even where that is killed.
+Under pytest-xdist each worker has its own cluster; with ``kafka_xdist = shared`` the first process
+starts one for all. A cluster ends with the process that started it, even if that is killed.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Figures that pages show of a cluster: asked over the Kafka protocol, combined, without HTML."""
+"""The content of pages: asked over the Kafka protocol and combined, without HTML."""

@@ -1,4 +1,4 @@
-"""Who may do what, and how much: users, access control entries, quotas, and certificates that end."""
+"""Access to the cluster: users, access control entries, quotas, and the expiry of certificates."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def acl_rows(connected: Connected, text: str) -> list[AclRow]:
 
 
 def entry_named(row: AclRow) -> AclEntry:
-    """The entry of an address. Raises ``ValueError``."""
+    """The entry that a page's address names. Raises ``ValueError``."""
     kind = _code(AclResourceType, row.resource, "a resource")
     name = CLUSTER_NAME if kind is AclResourceType.CLUSTER else row.name
     if not name:
@@ -151,7 +151,7 @@ def quota_rows(connected: Connected) -> list[dict[str, Any]]:
 
 
 def query_of_entity(entity: Entity) -> dict[str, str]:
-    """An entity in an address: ``user=alice``, or ``user-default=1``."""
+    """The query of an address for an entity: ``user=alice``, or ``user-default=1``."""
     return {
         kind if name is not None else f"{kind}-default": "1" if name is None else name
         for kind, name in entity
@@ -159,7 +159,7 @@ def query_of_entity(entity: Entity) -> dict[str, str]:
 
 
 def entity_in(query: Mapping[str, str]) -> Entity:
-    """The entity of an address. Raises ``ValueError``."""
+    """The entity that an address names. Raises ``ValueError``."""
     found: list[tuple[str, str | None]] = []
     for kind in sorted(ENTITY_KINDS):
         if query.get(f"{kind}-default") == "1":
@@ -189,7 +189,7 @@ def entity_options(entity: Entity) -> list[str]:
 
 
 class CertificateRow(NamedTuple):
-    """The certificate of one listener; `problem` says why its end is not known."""
+    """The certificate of one listener; `problem` says why its expiry is not known."""
 
     node: int
     listener: str
@@ -198,8 +198,8 @@ class CertificateRow(NamedTuple):
 
 
 def certificate_rows(connected: Connected, *, is_tls: bool) -> list[CertificateRow]:
-    """The certificates as Barnabas' brokers count them. Of other brokers those of the listeners to which this
-    console connects, where it connects by TLS: a handshake shows them."""
+    """The certificates of the cluster. Barnabas' brokers report theirs. Those of other brokers come
+    from a handshake with the listeners to which this console connects by TLS."""
     brokers = connected.describe_cluster().brokers
     counted: Sequence[TimeLeft] = certificates_of(connected, brokers)
     if counted or not is_tls:

@@ -1,4 +1,4 @@
-"""The cluster at a glance: its nodes, its quorum, and what is wrong with it and why."""
+"""The cluster at a glance: its nodes, its quorum, and its problems with their reasons."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from barnabas.wire.messages.describe_cluster_request import DescribeClusterReque
 from barnabas.wire.messages.describe_log_dirs_request import DescribeLogDirsRequest
 
 NODE_MS = 3_000.0
-"""A node that does not answer for so long shows no figures."""
+"""The longest wait for a node's answer; after that the node has no figures."""
 DISK_FULL = 0.85
 NAMED_MAX = 4
-"""Partitions that a problem names."""
+"""The number of partitions that a problem names."""
 LAG_MS_MAX = 5_000
-"""A voter that lacks records for longer is a problem."""
+"""The lag of a voter above which there is a problem."""
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class DirectoryUse:
 
     @property
     def share(self) -> float | None:
-        """How full its disk is; None where that is not known."""
+        """The used share of its disk; None if it is not known."""
         return None if self.total <= 0 or self.usable < 0 else 1 - self.usable / self.total
 
 
@@ -64,14 +64,14 @@ class NodeView:
     leaders: int = 0
     replicas: int = 0
     lacking: int = 0
-    """Replicas of it that are not in the ISR."""
+    """The number of its replicas that are not in the ISR."""
     release: str = ""
     software: str = ""
     directories: list[DirectoryUse] = field(default_factory=list)
     why: str = ""
     """The reason of its last change."""
     silent: str = ""
-    """Why it did not answer."""
+    """The reason why it did not answer."""
 
     @property
     def bytes_held(self) -> int:
@@ -89,7 +89,7 @@ class NodeView:
 
 
 class Problem(NamedTuple):
-    """Something that is wrong; `severity` is bad or warn."""
+    """A problem of the cluster; `severity` is bad or warn."""
 
     severity: str
     what: str
@@ -99,7 +99,7 @@ class Problem(NamedTuple):
 
 @dataclass(slots=True)
 class ClusterHealth:
-    """Everything that the page of the cluster shows beside the time line."""
+    """The content of the cluster's page beside the time line."""
 
     cluster_id: str
     nodes: list[NodeView]

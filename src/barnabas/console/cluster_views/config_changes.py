@@ -1,4 +1,5 @@
-"""Configurations of one resource, and one key's change: what would differ, as the cluster judges it."""
+"""The configuration of one resource, and the change of one key with the difference that the cluster
+would make."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ KINDS = {
     "group": GROUP,
     "client-metrics": CLIENT_METRICS,
 }
-"""Kinds of resource as addresses name them, and their number in the protocol."""
+"""The kinds of resources in addresses, and their numbers in the protocol."""
 OWN_SOURCES = {"topic": 1, "broker": 2, ALL_BROKERS: 3, "client-metrics": 7, "group": 8}
 """Kafka's number of the source of what is set on a resource of this kind itself."""
 TYPED = "(secret, typed below)"
@@ -94,9 +95,9 @@ def names_of(connected: Connected, kind: str) -> list[str]:
 
 def keys_of(connected: Connected, resource: ResourceName) -> list[DescribedKey]:
     """All keys by name. Raises ``KafkaError``, ``ChannelError``."""
-    if resource.number == BROKER:  # its own broker is asked, whose address has to be known
+    if resource.number == BROKER:  # the broker itself answers, so its address has to be known
         connected.call(connected.client.cluster.refresh())
-    elif resource.kind == "topic":  # one that does not exist fails at once
+    elif resource.kind == "topic":  # a topic that does not exist fails at once
         connected.topic(resource.name)
     asked = describe_keys(connected.client, resource.number, resource.name)
     return sorted(connected.call(asked), key=lambda key: key.name)
@@ -125,7 +126,7 @@ def edit_of(resource: ResourceName, key: str, way: str, value: str) -> ConfigEdi
 def plan_change(
     connected: Connected, resource: ResourceName, known: DescribedKey | None, edit: ConfigEdit
 ) -> KeyChange:
-    """The change as it would be. The cluster is asked whether it would take it; nothing changes."""
+    """Plan a change and ask the cluster whether it would accept it; nothing changes."""
     secret = hides(resource, edit.name, known)
     before = None if known is None or known.value is None else f"{edit.name}={known.value}"
     if secret:
@@ -154,8 +155,8 @@ def make_change(connected: Connected, resource: ResourceName, edit: ConfigEdit) 
 def setting_after(
     resource: ResourceName, known: DescribedKey | None, edit: ConfigEdit
 ) -> str | None:
-    """The setting that will hold, as far as a page knows: a list's new items, or what another key or
-    place sets."""
+    """The setting after the change, as far as a page knows it: a list's new items, or the value of
+    another key or place."""
     present = "" if known is None or known.value is None else known.value
     items = [item for item in present.split(",") if item]
     asked = [item.strip() for item in (edit.value or "").split(",")]
@@ -171,7 +172,7 @@ def setting_after(
 
 
 def _without_own(resource: ResourceName, known: DescribedKey | None) -> str | None:
-    """The setting that holds once nothing is set on the resource itself. A key of another unit may set it, as
+    """The setting when the resource itself has none. A key in another unit may set it, as
     ``log.retention.hours`` sets ``retention.ms``."""
     if known is None:
         return None

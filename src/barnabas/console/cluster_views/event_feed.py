@@ -1,9 +1,9 @@
-"""Decisions and refusals of the controllers, kept as they are read: the time line, and why something is so.
+"""Keeps decisions and refusals of the controllers for the time line and for reasons.
 
-The feed reads the metadata log as an observer, from its beginning and then what is new, with a client of its
-own; a long log is read in several refreshes. A controller of Barnabas writes a reason on each decision; one
-of Apache Kafka writes none, and `has_reasons` says so. In ZooKeeper mode the brokers are asked for what they
-remember. Memory is bounded: the newest `EVENTS_MAX` stay.
+The feed reads the metadata log as an observer with a client of its own: first from its beginning,
+then what is new. A long log takes several refreshes. A controller of Barnabas writes a reason on
+each decision; one of Apache Kafka writes none, and `has_reasons` says so. In ZooKeeper mode the
+feed asks the brokers for the events that they remember. It keeps the newest `EVENTS_MAX` events.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from barnabas.wire.errors import KafkaError
 
 EVENTS_MAX = 5_000
 FRESH_S = 0.9
-"""Seconds in which nothing is read again."""
+"""The seconds after a read in which no further read begins."""
 READ_S = 3.0
-"""Seconds after which a refresh reads no further; the next one continues. A page waits as long for the
+"""The seconds after which a refresh stops; the next one continues. A page waits as long for the
 refresh of another page."""
 RETRY_S = 10.0
-"""After a failure the feed waits so long before it reads again."""
+"""The seconds after a failure before the feed reads again."""
 DECISIONS = ("election", "isr", "reassignment", "partition", "broker")
 """Kinds of event to which a controller of Barnabas gives a reason."""
 
@@ -60,7 +60,7 @@ def _cause(event: ClusterEvent) -> tuple[str, str, int]:
 
 
 class FeedRead(NamedTuple):
-    """Events that are new; `is_whole` is false where there are more."""
+    """New events; `is_whole` is false if there are more."""
 
     events: list[ClusterEvent]
     is_whole: bool
@@ -81,13 +81,14 @@ class EventFeed:
         """Held for moments: it guards the events."""
         self._events: deque[ClusterEvent] = deque(maxlen=EVENTS_MAX)
         self._last_of: dict[tuple[str, str], ClusterEvent] = {}
-        """The last event of each kind and subject that is among the events or was."""
+        """The last event of each kind and subject, even if it is no longer kept among the
+        events."""
         self.problem = ""
-        """Why events are missing; empty where none are."""
+        """The reason why events are missing; empty if none are."""
         self.has_reasons = False
-        """Whether any decision came with its reason."""
+        """Whether any decision had a reason."""
         self.is_behind = False
-        """Whether the last refresh had no time for all that is new: the next one continues."""
+        """Whether the last refresh had no time for all new events; the next one continues."""
 
     def refresh(self) -> None:
         """Read what is new, or wait for another thread that does. A failure becomes `problem`; the next call

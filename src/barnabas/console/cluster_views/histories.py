@@ -1,7 +1,8 @@
-"""Figures over time, for sparklines and rates: samples are taken while a page that shows them is open.
+"""Figures over time, for sparklines and rates. Samples are taken while a page that shows them is
+open.
 
-A counter only grows (an end offset, bytes on a disk); its rate is what it grew by in a second between two
-samples.
+A counter only grows (an end offset, bytes on a disk); its rate is its growth in a second between
+two samples.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from collections.abc import Callable, Mapping
 SAMPLES_MAX = 60
 SERIES_MAX = 20_000
 APART_S = 1.0
-"""Samples are at least so far apart."""
+"""The shortest time between two samples."""
 STALE_S = 120.0
-"""A series that was not sampled for so long begins again."""
+"""The time without samples after which a series begins again."""
 
 
 class Histories:
@@ -29,12 +30,12 @@ class Histories:
         self._lock = threading.Lock()
 
     def sample(self, values: Mapping[str, float]) -> None:
-        """Take the present values of counters; one that was sampled a moment ago is left as it is, one
-        that fell begins again."""
+        """Sample the present values of counters. A counter that was sampled a moment ago is
+        skipped; one that fell begins again."""
         self._add(values, may_fall=False)
 
     def gauge(self, values: Mapping[str, float]) -> None:
-        """Take the present values of what rises and falls."""
+        """Sample the present values of gauges, which rise and fall."""
         self._add(values, may_fall=True)
 
     def _add(self, values: Mapping[str, float], *, may_fall: bool) -> None:

@@ -1,4 +1,4 @@
-"""A page is made of parts, and a part that a user may not see does not take the others with it."""
+"""Parts of a page. If a user may not see one part, the others are shown all the same."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def part(ask: Callable[[], T], otherwise: T) -> Part[T]:
 
 
 def explained(error: Exception) -> str:
-    """A sentence for people."""
+    """The error as a sentence."""
     if isinstance(error, KafkaError):
         if error.code in FORBIDDEN:
             return f"Your user may not see or do this ({error.code.name})."

@@ -1,4 +1,4 @@
-"""Pipelines as the cluster knows them: the group in which a query commits how far it is, and its token.
+"""The cluster's view of pipelines: the group to which a query commits its offsets, and its token.
 
 A query of ``barnabas pipeline`` commits to the group ``spark-<query id>``; one that writes in transactions
 leaves a token in the topic ``__barnabas_pipelines`` with each batch. The cluster knows nothing of errors.
@@ -40,7 +40,7 @@ class TokenView:
 
 @dataclass(slots=True)
 class QueryRow:
-    """One query: how far it is, by its group and its tokens."""
+    """One query with its progress, by its group and its tokens."""
 
     query: str
     group: str = ""

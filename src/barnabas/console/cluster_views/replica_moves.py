@@ -1,4 +1,5 @@
-"""Replicas on their way: between brokers, with the bytes that each still lacks, and the log directories."""
+"""Replicas that move between brokers, with the bytes that each still lacks, and the log
+directories."""
 
 from __future__ import annotations
 
@@ -21,12 +22,12 @@ from barnabas.types import TopicPartition
 from barnabas.wire.messages.describe_log_dirs_request import DescribeLogDirsRequest
 
 RATES_MEANT = 5
-"""Samples of which a rate is the mean."""
+"""The number of samples in the mean of a rate."""
 
 
 @dataclass(slots=True)
 class ReplicaCopy:
-    """A replica in one log directory that is on its way there, from another directory of its broker."""
+    """A replica that moves to a log directory from another directory of its broker."""
 
     partition: TopicPartition
     bytes_held: int
@@ -42,12 +43,12 @@ class BrokerDirectories:
     coming: dict[str, list[ReplicaCopy]] = field(default_factory=dict)
     silent: str = ""
     bytes_left: int = 0
-    """Bytes that replicas which come to this broker still lack."""
+    """The bytes that replicas which move to this broker still lack."""
 
 
 @dataclass(slots=True)
 class MoveRow:
-    """One reassignment: what it is, the bytes that each added replica lacks, and how fast it goes."""
+    """One reassignment, with the bytes that each added replica lacks, and its rate."""
 
     move: Ongoing
     lacking: dict[int, int]
@@ -82,7 +83,8 @@ def moves_and_directories(
 
 
 def lacking_of(move: Ongoing, sizes: Sizes) -> dict[int, int]:
-    """Bytes by added broker that the leader's log has more; 0 for one that has caught up."""
+    """The bytes that each added replica lacks of the leader's log, by broker; 0 for one that has
+    caught up."""
     whole = sizes.get((move.leader, move.partition), 0)
     return {
         broker: 0
@@ -124,7 +126,7 @@ def _directories(broker: int, answer: Any) -> BrokerDirectories:
 
 
 def cancel_moves(connected: Connected, partitions: Sequence[TopicPartition]) -> None:
-    """Have these reassignments go back; lift a throttle that none needs any more. Raises the first
+    """Cancel these reassignments, and lift a throttle that no other one needs. Raises the first
     ``KafkaError``."""
     for refusal in ask_for(connected, dict.fromkeys(partitions)).values():
         raise refusal

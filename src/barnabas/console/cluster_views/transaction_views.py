@@ -1,4 +1,4 @@
-"""Transactions: those under way with their partitions, and what hangs with the reason."""
+"""Transactions: open ones with their partitions, and hanging ones with the reason."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DESCRIBED_MAX = 100
 PARTITIONS_MAX = 2_000
 """Partitions in which one page looks for transactions that hang."""
 MINUTES = 15
-"""``transaction.max.timeout.ms`` as Kafka has it."""
+"""Kafka's default ``transaction.max.timeout.ms``."""
 MINUTE_MS = 60_000
 
 
@@ -58,7 +58,8 @@ def listed(connected: Connected, states: Sequence[str], text: str) -> list[Trans
 def described(
     connected: Connected, listings: Sequence[TransactionListing]
 ) -> dict[str, TransactionDescription]:
-    """When each open one began and where it writes; a coordinator that does not answer says nothing."""
+    """The beginning and the partitions of each open transaction. Those of a coordinator that does
+    not answer are missing."""
     names = [one.transactional_id for one in listings if one.state in OPEN_STATES]
     asked = {
         index: describe_transaction(connected.client, name)

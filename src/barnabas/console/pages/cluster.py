@@ -1,4 +1,4 @@
-"""The cluster: what is wrong with it and why, its nodes, its quorum, what just happened."""
+"""The cluster: its problems with their reasons, its nodes, its quorum, and the latest events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Configurations: the resources that have some, the keys of one, and one key, which is changed after its
+"""Configurations: the resources, the keys of one resource, and one key. A key is changed after its
 difference was shown."""
 
 from __future__ import annotations

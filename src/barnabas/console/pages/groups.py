@@ -1,4 +1,4 @@
-"""The groups of the cluster, and one group: its members, what each reads, and how far behind it is."""
+"""The groups of the cluster, and one group: its members, the partitions of each, and its lag."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Replicas on their way with their progress, the log directories, cancelling, and elections of leaders."""
+"""Moving replicas with their progress, the log directories, cancellations, and elections of
+leaders."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""One record is written. Its content is in the form alone, never in an address.
+"""Writes one record. Only the form has its content, never an address.
 
-A client of its own writes it, so that a record that was not acknowledged in time is given up with it.
+A client of its own writes it: a record that is not acknowledged in time is given up with the
+client.
 """
 
 from __future__ import annotations

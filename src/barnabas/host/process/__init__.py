@@ -1,1 +1,2 @@
-"""How a program of this project begins: its standard streams, and signals before it has a loop."""
+"""The beginning of every program of this project: standard streams, and signals before it has a
+loop."""

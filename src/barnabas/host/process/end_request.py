@@ -1,10 +1,11 @@
-"""Takes note of signals that ask a program to end, where no loop handles them: while it is loaded, and in
-commands that read in a loop of their own.
+"""Notes signals that ask a program to end while no loop handles them: while the program is loaded,
+and in commands that read in a loop of their own.
 
 Python runs signal handlers between any two bytecodes, also within callbacks of weak references and
 ``__del__``, where an exception is printed and forgotten. The import system has such callbacks, so a
-handler that raises loses a signal now and then. The handler here only takes a note. The program looks at it
-before it does anything that lasts, and again once its loop has handlers of its own.
+handler that raises loses a signal now and then. The handler here only takes a note. The program
+checks the note before it does anything that takes time, and again once its loop has handlers of its
+own.
 """
 
 from __future__ import annotations

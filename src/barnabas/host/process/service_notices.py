@@ -1,9 +1,9 @@
-"""Tells the service manager how this node is, as systemd's ``sd_notify`` does: READY, STATUS, WATCHDOG and
-STOPPING, in datagrams to the socket that ``NOTIFY_SOCKET`` names.
+"""Reports this node's state to the service manager, as systemd's ``sd_notify`` does: READY, STATUS,
+WATCHDOG and STOPPING, in datagrams to the socket that ``NOTIFY_SOCKET`` names.
 
-READY is sent once, when the node is ready for the first time; STATUS whenever the reason why it is not ready
-changes; WATCHDOG at least twice in ``WATCHDOG_USEC``, by the node's own loop: a loop that does not turn says
-nothing. A socket that cannot be reached costs one log line.
+READY is sent once, when the node is ready for the first time; STATUS whenever the reason why it is
+not ready changes; WATCHDOG at least twice in ``WATCHDOG_USEC``, by the node's own loop, so a loop
+that hangs sends nothing. If the socket cannot be reached, one line is logged.
 
 Source: systemd's sd_notify(3) and sd_watchdog_enabled(3).
 """
@@ -20,7 +20,7 @@ SOCKET_VARIABLE = "NOTIFY_SOCKET"
 WATCHDOG_VARIABLE = "WATCHDOG_USEC"
 WATCHDOG_PID_VARIABLE = "WATCHDOG_PID"
 LOOK_S = 0.25
-"""Interval in which the node's state is looked at."""
+"""The interval of checks of the node's state."""
 
 Log = Callable[..., None]
 
@@ -52,7 +52,7 @@ class ServiceNotices:
         return bool(self._address)
 
     def start(self) -> None:
-        """Send notices from now on; none where no service manager asks for them."""
+        """Begin to send notices, if a service manager asks for them."""
         if self.are_wanted:
             self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             self._socket.setblocking(False)
@@ -65,7 +65,7 @@ class ServiceNotices:
             self._socket = None
 
     def stopping(self) -> None:
-        """The node begins its shutdown."""
+        """Report that the node begins its shutdown."""
         self._is_stopping = True
         self._send("STOPPING=1\nSTATUS=the node shuts down")
 
@@ -87,7 +87,8 @@ class ServiceNotices:
             self._status = status
 
     def _send(self, text: str) -> bool:
-        """Whether the manager has it. What it does not take is said again at the next look."""
+        """Send a notice, and return whether the manager has taken it. The next check sends a lost
+        one again."""
         if self._socket is None:
             return False
         try:

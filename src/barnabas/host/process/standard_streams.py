@@ -1,7 +1,7 @@
-"""Standard input, output and error of a process that was started without them.
+"""Gives a process standard input, output and error if it was started without them.
 
-The process that starts a program may have closed them. The next file that is opened gets the free number
-then, and what is said there goes into that file: into a log directory's, in a node.
+The parent may have closed them. Then the next file that is opened would get the free number, and
+messages would be written into that file, in a node into a file of a log directory.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ _STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 
 
 def fill_standard_streams() -> None:
-    """Nothing to read and no reader, where a stream is closed. Call it before files are opened."""
+    """Open closed streams so that they read nothing and drop what is written. Call it before files
+    are opened."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) < len(_STREAMS):
         name, mode = _STREAMS[descriptor]
         os.set_inheritable(descriptor, True)

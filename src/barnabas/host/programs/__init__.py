@@ -1,1 +1,1 @@
-"""The ports of programs that are no node: a loop, a network, secrets, and no files."""
+"""Ports of programs that are no node: a loop, a network, secrets, and no files."""

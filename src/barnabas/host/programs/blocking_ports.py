@@ -117,7 +117,7 @@ class SharedLoop:
 
 
 class BlockingBackground:
-    """``ports.Background`` of a program that waits: a job runs where it is given."""
+    """``ports.Background`` of a program that waits: a job runs when it is given."""
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
@@ -139,7 +139,7 @@ class BlockingBackground:
 
 
 class BlockingPorts(ProgramPorts):
-    """``ports.ClientPorts`` of one client. A fault in a callback ends the wait that it happens in."""
+    """``ports.ClientPorts`` of one client. An exception in a callback ends the present wait."""
 
     def __init__(self) -> None:
         super().__init__(Loop(measures_turns=False))

@@ -1,6 +1,6 @@
-"""Directories that a program made to be removed: a file in them says so, and no other directory is removed.
+"""Marks directories that a program made to be removed, and removes only those.
 
-A command that is told to remove a directory must not remove one that holds a user's data.
+A command with an order to remove a directory must not remove one that holds a user's data.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What differs between operating systems; nothing else in Barnabas names what only one of them has.
+"""The differences between operating systems. No other package uses what only one system has.
 
 Each module has a portable way, and where a system has a better one it takes that. `BARNABAS_SYSTEM=portable`
 takes the portable way everywhere, so that one machine can try both. `BARNABAS_POLLER` chooses the poller.
@@ -28,4 +28,5 @@ IS_PORTABLE = os.environ.get("BARNABAS_SYSTEM") == "portable"
 """Whether the portable way is taken although the system may have a better one."""
 IS_LINUX = sys.platform == "linux" and not IS_PORTABLE
 PARENT = "BARNABAS_PARENT_PID"
-"""The variable by which an executed child learns with whom it ends, where the kernel does not see to it."""
+"""The variable that names the process with which an executed child ends, if the kernel cannot end
+it."""

@@ -1,5 +1,5 @@
-"""Figures of this process, as Prometheus' own clients name them, and of the machine. ``/proc`` has most of
-them, where the system has that."""
+"""Figures of this process, under the names of Prometheus' own clients, and of the machine.
+``/proc`` has most of them, on systems that have it."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def unlock_file(fd: int) -> None:
 
 
 def _identity(file: int | str) -> tuple[int, int]:
-    """Device and inode; of a file that is not there, none that another has."""
+    """Device and inode. A file that does not exist gets a pair that no file has."""
     try:
         found = os.stat(file)
     except FileNotFoundError:

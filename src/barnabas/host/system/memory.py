@@ -1,4 +1,5 @@
-"""The allocator: what it keeps of freed memory and what it returns. Only glibc's is steered."""
+"""Sets how much freed memory the allocator keeps, and returns free memory. Only glibc's allocator
+is controlled."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's <malloc.h>
 
 
 def keep_freed_memory() -> None:
-    """Have the allocator keep the memory of large reads. By default glibc returns the pages after each fetch,
-    and the kernel maps and clears new ones for the next."""
+    """Let the allocator keep the memory of large reads. By default glibc returns the pages after
+    each fetch, and the kernel maps and clears new ones for the next."""
     if IS_LINUX:
         with suppress(AttributeError, OSError):
             mallopt = ctypes.CDLL(None).mallopt

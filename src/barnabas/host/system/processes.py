@@ -21,9 +21,10 @@ from barnabas.host.system.wakeups import PipeWakeup
 
 _PR_SET_PDEATHSIG = 1
 _LOOK_S = 0.02
-"""How often a thread looks whether a process is still there, on a system that does not tell."""
+"""The interval in which a thread checks whether a process still exists, on a system that does not
+report its end."""
 _LIST_S = 0.5
-"""How often it asks ps, which costs a process, whether that has ended and only its parent does not know."""
+"""The interval in which it asks ps, which costs a process, whether the process is a zombie."""
 
 
 class ProcessEnd(Protocol):
@@ -124,7 +125,7 @@ def _has_ended(pid: int, timeout_s: float) -> bool:
 
 
 def _is_there(pid: int) -> bool:
-    """Whether it runs. A child of ours that nobody has waited for counts as ended."""
+    """Whether the process runs. An ended child that was not waited for counts as ended."""
     if sys.platform == "linux":
         with suppress(ChildProcessError):
             return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
@@ -138,7 +139,7 @@ def _is_there(pid: int) -> bool:
 
 
 def _is_defunct(pid: int) -> bool:
-    """Whether it has ended and its own parent has not taken note of that."""
+    """Whether the process is a zombie: it has ended, and its parent has not waited for it."""
     import subprocess
 
     try:

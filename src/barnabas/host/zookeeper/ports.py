@@ -1,4 +1,4 @@
-"""The ports of a node that has to do with ZooKeeper: those of every node, and sessions with an ensemble."""
+"""The ports of a node that uses ZooKeeper: those of every node, and sessions with an ensemble."""
 
 from __future__ import annotations
 

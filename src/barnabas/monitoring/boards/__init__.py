@@ -1,1 +1,1 @@
-"""Boards for Grafana and alert rules for Prometheus, made of the table of metrics."""
+"""Generates boards for Grafana and alert rules for Prometheus from the table of metrics."""

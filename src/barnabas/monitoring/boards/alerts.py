@@ -1,7 +1,8 @@
 """Alert rules for Prometheus.
 
-Most follow from the column *alarm* of the table: its usual phrases are conditions (`PHRASES`). Those that
-compare metrics are written here. Each names the section of docs/troubleshooting.md that says what to do.
+Most rules follow from the column *alarm* of the table: its usual phrases are conditions
+(`PHRASES`). Rules that compare metrics are written here. Each rule names the section of
+docs/troubleshooting.md that says what to do.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ PHRASES: Sequence[tuple[str, str, str]] = (
     (r"0", "{} == 0", "1m"),
     (r"1", "{} == 1", "1m"),
 )
-"""Phrases of the column with their condition and how long it has to hold. The first one that begins the text
-holds; ``grows`` is a condition of counters only."""
+"""The phrases of the column, with their condition and the time for which it has to hold. The first
+phrase with which the text begins applies; ``grows`` is only for counters."""
 ANCHORS = {
     "The active controller": "partitions",
     "The controller in ZooKeeper mode": "partitions",
@@ -43,8 +44,8 @@ ANCHORS = {
     "The quorum": "a-node-does-not-start-or-ends",
     "The process": "slow",
 }
-"""The section of the runbook for each of the table. Sections without one have no rules: their metrics are
-those of single partitions, and sums of them have rules."""
+"""The section of the runbook for each section of the table. Sections without one have no rules:
+their metrics belong to single partitions, and the sums have rules."""
 LAG_SECONDS_MAX = 300
 
 
@@ -60,7 +61,7 @@ class Alert(NamedTuple):
 
 
 def alerts() -> list[Alert]:
-    """Every rule, those of the table first."""
+    """All rules, those of the table first."""
     found = [
         alert
         for title, rows in SECTIONS.items()

@@ -1,7 +1,7 @@
 """The addresses at which a node answers over HTTP: the key ``metrics.listeners``.
 
-``http://HOST:PORT`` or ``https://HOST:PORT``, several with commas between. Without a host it is the loopback
-address: what a node tells is for those who run it. HTTPS takes its certificate from
+``http://HOST:PORT`` or ``https://HOST:PORT``, several with commas between. Without a host it is the
+loopback address, since the figures are for those who run the node. HTTPS takes its certificate from
 ``listener.name.metrics.ssl.*``, or from the keys without the prefix.
 """
 
@@ -15,7 +15,7 @@ from barnabas.config.listeners import ListenerSpec
 
 KEY = "metrics.listeners"
 NAME = "METRICS"
-"""The name under which the listener has keys of its own."""
+"""The listener's name in configuration keys."""
 _PROTOCOLS = {"http": "PLAINTEXT", "https": "SSL"}
 
 

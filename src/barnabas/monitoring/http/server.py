@@ -1,8 +1,8 @@
 """The HTTP server and its connections.
 
-Bounds: the number of connections, the size of a request's head, the time until a request is complete and the
-time between requests. A request has no body. What breaks a rule gets one sentence and the end of its
-connection; the node continues.
+Bounds: the number of connections, the size of a request's head, the time until a request is
+complete and the time between requests. A request has no body. A request that breaks a rule gets one
+sentence, and its connection ends; the node continues.
 
 Source: RFC 9110, RFC 9112; RFC 6750 for the token.
 """
@@ -24,16 +24,17 @@ HEAD_BYTES_MAX = 16 * 1024
 """The size of a request's head."""
 READ_BYTES = 4 * 1024
 CONNECTIONS_MAX = 16
-"""Connections of one listener at a time; a further one is answered and closed."""
+"""The connections of one listener at a time; a further one gets an answer and is closed."""
 PATIENCE_MS_MAX = 15_000
-"""Time for a connection to send its first or next request, for the answer, and for taking it."""
+"""The longest time for each of three: until a request is complete, until it is answered, and until
+the answer is read."""
 UNSENT_CHECK_MS = 50
-"""Interval in which a connection whose peer has not read its answer is looked at."""
+"""The interval of checks of a connection whose peer has not read its answer."""
 
 
 class HttpServer:
-    """The routes of a listener, and what a request must show. `accept` is the callback for
-    `ports.network.listen`."""
+    """The routes of a listener, and the token that a request must have. `accept` is the callback
+    for `ports.network.listen`."""
 
     def __init__(
         self,
@@ -42,7 +43,7 @@ class HttpServer:
         token: str = "",
         connections_max: int = CONNECTIONS_MAX,
     ) -> None:
-        """`token`: what a request shows as its bearer token; empty where none is asked for."""
+        """`token`: the bearer token that a request must have; empty if none is needed."""
         self.ports = ports
         self.routes = routes
         self.connections: dict[HttpConnection, None] = {}
@@ -54,7 +55,7 @@ class HttpServer:
 
     @property
     def is_full(self) -> bool:
-        """Whether a connection more would be one too many."""
+        """Whether a further connection would be one too many."""
         return len(self.connections) > self._connections_max
 
     def is_admitted(self, authorization: bytes) -> bool:
@@ -71,7 +72,7 @@ class HttpServer:
 
 
 class ConnectionState(Enum):
-    """A connection is in one of these."""
+    """The states of a connection."""
 
     READING = "reads a request"
     ANSWERING = "waits for its route's answer"
@@ -114,7 +115,7 @@ class HttpConnection:
             self._protocol.receive_data(bytes(self._buffer[:size]))
             self._read()
             if len(self._protocol.trailing_data[0]) > HEAD_BYTES_MAX:
-                self.abort()  # more requests than one can be answered, though reading is paused
+                self.abort()  # the peer sends on although reading is paused
         except h11.RemoteProtocolError as error:
             status = HTTPStatus(error.error_status_hint)
             self._send(
@@ -175,7 +176,8 @@ class HttpConnection:
             self._server.ports.wakeups.call_soon(self._read_on)
 
     def _read_on(self) -> None:
-        """Read a further request, which may have come with the one before, once the peer has the answer."""
+        """Read a further request once the peer has the answer; it may have arrived together with
+        the last one."""
         connection, ports = self._connection, self._server.ports
         if connection is None or self.state is not ConnectionState.READING:
             return
@@ -192,7 +194,7 @@ class HttpConnection:
             )
 
     def _send(self, response: HttpResponse, *, is_last: bool) -> bool:
-        """Send an answer; whether the connection then reads a further request."""
+        """Send an answer, and return whether the connection reads a further request."""
         connection = self._connection
         if connection is None or self.state is ConnectionState.CLOSED:
             return False
@@ -211,7 +213,7 @@ class HttpConnection:
         return True
 
     def _end(self, connection: Connection) -> bool:
-        """The connection closes behind what is sent."""
+        """Close the connection when everything is sent."""
         self.state = ConnectionState.CLOSING
         connection.close()
         return False
@@ -240,7 +242,7 @@ class HttpConnection:
         try:
             return [part for event in events if (part := self._protocol.send(event))]
         except h11.LocalProtocolError:
-            return []  # the peer broke the rules so early that no answer can be given
+            return []  # the peer broke the rules too early for an answer
 
     # -- time ----------------------------------------------------------------------------------------
 

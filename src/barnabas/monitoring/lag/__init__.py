@@ -1,1 +1,1 @@
-"""The lag of groups: what is asked of the leaders of partitions, and what is made of their answers."""
+"""Finds the lag of groups by questions to the leaders of partitions."""

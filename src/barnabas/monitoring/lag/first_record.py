@@ -1,8 +1,10 @@
-"""The timestamp of the first record at or after an offset, from the batches that a leader returns.
+"""Finds the timestamp of the first record at or after an offset in the batches that a leader
+returns.
 
-The header of a batch has it in most cases: all records have the broker's time, or the batch begins at or
-after the offset. Else the records are read; the batch's first timestamp is taken where it unpacks to more
-than `DECOMPRESSED_BYTES_MAX`. Markers of transactions are no records that a group has to read.
+In most cases a batch's header has it: all records have the broker's time, or the batch begins at or
+after the offset. Else the records are read. If they unpack to more than `DECOMPRESSED_BYTES_MAX`,
+the batch's first timestamp is taken. Markers of transactions do not count: no group has to read
+them.
 """
 
 from __future__ import annotations
@@ -15,11 +17,11 @@ from barnabas.record.decode import records_of
 from barnabas.types import Buffer
 
 DECOMPRESSED_BYTES_MAX = 4 << 20
-"""The loop decompresses no more of a batch for a scrape."""
+"""The most bytes of a batch that the loop decompresses for a scrape."""
 
 
 class FirstRecord(NamedTuple):
-    """The record that batches have for an offset."""
+    """The first record of the batches at or after an offset."""
 
     timestamp_ms: int | None
     """The record's timestamp (date; -1 where its producer gave none), or None: there is no record before
@@ -59,5 +61,5 @@ def _timestamp(batch: BatchView, offset: int) -> int | None:
         )
     except CorruptBatchError as error:
         if isinstance(error.__cause__, UnpacksTooFarError):
-            return header.base_timestamp  # not before the record's: the age is an upper bound
+            return header.base_timestamp  # not later than the record: an upper bound of its age
         raise

@@ -1,4 +1,4 @@
-"""How a broker asks the leaders of partitions, itself among them, for ends and for records."""
+"""Asks the leaders of partitions, this broker among them, for end offsets and for records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OnDone = Callable[[object], None]
 
 
 class Leaders:
-    """The leaders as one broker reaches them: `rounds.Asks`."""
+    """Sends one broker's questions to leaders: `rounds.Asks`."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -29,7 +29,8 @@ class Leaders:
         self._broker.transactions.peers.send(leader, request, on_done, purpose=PURPOSE)
 
     def reads(self, leader: int, request: FetchRequest, on_done: OnDone) -> None:
-        """This broker reads its own logs without the checks of a client: no ACL and no quota is its own."""
+        """Ask for records. This broker reads its own logs without a client's checks: ACLs and
+        quotas are for clients."""
         broker = self._broker
         if leader != broker.node_id:
             broker.transactions.peers.send(leader, request, on_done, purpose=PURPOSE)

@@ -1,8 +1,8 @@
 """Rounds of questions to the leaders of partitions: the ends of partitions, and first records.
 
-A round asks every leader at the same time, and ends when all have answered or after `ROUND_MS_MAX`. Leaders
-are asked by ListOffsets and Fetch as any consumer asks, so that Apache Kafka's brokers answer as well. What
-a leader refuses or leaves out has no answer.
+A round asks every leader at the same time, and ends when all have answered or after `ROUND_MS_MAX`.
+Leaders are asked by ListOffsets and Fetch as any consumer asks, so that Apache Kafka's brokers
+answer as well. A partition that a leader refuses or leaves out has no answer.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SESSIONLESS = -1
 
 
 class LedPartition(NamedTuple):
-    """A partition, and who leads it."""
+    """A partition and its leader."""
 
     topic: str
     topic_id: Uuid
@@ -59,7 +59,7 @@ class LedOffset(NamedTuple):
 
 
 class Asks(Protocol):
-    """How a round asks a leader."""
+    """Sends a round's questions to a leader."""
 
     def ends(
         self, leader: int, request: ListOffsetsRequest, on_done: Callable[[object], None]
@@ -70,7 +70,7 @@ class Asks(Protocol):
 
 
 class LeaderRound:
-    """Questions whose answers are waited for together."""
+    """Questions that are asked together; the round ends when all are answered."""
 
     def __init__(self, ports: Ports, asks: Asks) -> None:
         self.asks = asks
@@ -167,7 +167,7 @@ class FirstRecordsRound(LeaderRound):
         while queue and len(taken) < READS_PER_REQUEST:
             wanted = queue.popleft()
             if wanted[0].place in taken:
-                later.append(wanted)  # another offset of a partition that this request has
+                later.append(wanted)  # the request has another offset of this partition
             else:
                 taken[wanted[0].place] = wanted
         queue.extendleft(reversed(later))
@@ -178,7 +178,7 @@ class FirstRecordsRound(LeaderRound):
         self, leader: int, taken: dict[LedPartition, tuple[LedOffset, int]], answer: object
     ) -> None:
         if not isinstance(answer, FetchResponse) or answer.error_code:
-            self.settle()  # nothing is asked of this leader again in this round
+            self.settle()  # the round asks this leader no further question
             return
         found = _partitions_of(answer, taken)
         for at, (place, (position, offset)) in enumerate(taken.items()):
@@ -220,7 +220,7 @@ class FirstRecordsRound(LeaderRound):
             self._queues[leader].append((position, first.next_offset))
 
     def _ask_starts(self, leader: int, lost: list[tuple[LedOffset, int]]) -> None:
-        """Retention has deleted records behind these offsets: the first records are at the log's start."""
+        """Ask for the log's start: retention has deleted the records at these offsets."""
         request = offsets_request([(position.place, EARLIEST) for position, _ in lost])
 
         def on_starts(answer: object) -> None:

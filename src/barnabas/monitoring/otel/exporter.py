@@ -1,9 +1,9 @@
 """Sends a node's metrics and traces at intervals, through a process of its own.
 
-The node takes a page of metrics as for a scrape, in slices, and hands the text over; the helper process
-(:mod:`barnabas.monitoring.otel.service`) has OpenTelemetry's packages, encodes and sends. One export is under
-way at a time: a receiver that is slow or down costs the node nothing but a line in the log, and what it did
-not take is not sent again.
+The node takes a page of metrics as for a scrape, in slices, and hands the text over; the helper
+process (:mod:`barnabas.monitoring.otel.service`) has OpenTelemetry's packages, encodes and sends.
+One export is under way at a time: a receiver that is slow or down costs the node one line in the
+log, and a failed export is not sent again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The figures that commands ask for as well: the controller's, the coordinators', the quorum's."""
+"""Sources of figures that commands show, too: those of the controller, the coordinators and the
+quorum."""
 
 from __future__ import annotations
 
@@ -16,11 +17,12 @@ RAFT = "kafka.server:type=raft-metrics,name="
 RAFT_CHANNEL = "kafka.server:type=raft-channel-metrics,name="
 STATE = "current-state"
 UNTOLD = ("current-vote-directory-id",)
-"""Figures of the quorum that are no numbers."""
+"""The quorum's figures that are no numbers."""
 
 
 def controller_source(controller: QuorumController, page: Exposition) -> Iterator[None]:
-    """A controller that is not active counts its own image, as in Kafka."""
+    """The controller's figures. A controller that is not active counts its own image, as in
+    Kafka."""
     counted: dict[str, int] = {}
     yield from controller_steps(controller, counted.update)
     for mbean, value in counted.items():

@@ -1,11 +1,11 @@
 """The groups that a broker coordinates: committed offsets, and how far they are behind, in records and in
 seconds.
 
-The end of a partition is its high watermark, asked of its leader. The age is that of the first record that
-is not committed, by the timestamp in the log; it is read once for each committed offset. All is read when a
-scrape asks for it, at most once a second; nothing is read or kept up where nothing scrapes.
+The end of a partition is its high watermark, asked of its leader. The age is that of the first
+record that is not committed, by the timestamp in the log; it is read once for each committed
+offset. A scrape reads everything, at most once a second; without scrapes nothing is read or kept.
 
-Source of the names and of what they mean: kafka_exporter.
+Source of the names and their meaning: kafka_exporter.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from barnabas.monitoring.scrape import Wait
 from barnabas.types import ZERO_UUID
 
 READ_AGAIN_MS = 1_000.0
-"""Scrapes within this time show what was read for the first of them."""
+"""Scrapes within this time show the same figures."""
 OFFSETS_MAX = 50_000
 """Committed offsets that one broker shows; further ones are counted in `LEFT_OUT`."""
 OFFSETS_PER_STEP = 500
@@ -52,7 +52,7 @@ class GroupOffset(NamedTuple):
 
 
 class Lag(NamedTuple):
-    """How far a committed offset is behind; None where a leader did not say."""
+    """The lag of a committed offset; a field is None if a leader did not answer."""
 
     records: int | None
     age_ms: int | None
@@ -75,7 +75,7 @@ class GroupSource:
         self._timestamps: dict[LedOffset, int | None] = {}
         """The first records behind committed offsets; None where only markers follow."""
         self._unread: list[LedOffset] = []
-        """Positions that the round before did not get to: they come first."""
+        """Positions that the last round did not reach; they come first."""
 
     def steps(self, page: Exposition) -> Iterator[Wait | None]:
         now_ms = self._ports.clock.now_ms
@@ -107,7 +107,7 @@ class GroupSource:
     def _take(self, group_id: str, topic: str, index: int, committed: OffsetAndMetadata) -> None:
         known = self._broker.image.topics_by_name.get(topic)
         if known is None or committed.topic_id not in (ZERO_UUID, known.id):
-            return  # the topic is gone, or is another one by now
+            return  # the topic was deleted or replaced
         if len(self._offsets) >= OFFSETS_MAX:
             self._left_out += 1
             return

@@ -1,7 +1,8 @@
-"""The replicas of a broker, each partition by itself and in sum, and its log directories.
+"""Sources of a broker's replicas, by partition and in sum, and of its log directories.
 
-A partition has some sixteen values, and of ten thousand partitions few change between two scrapes. So the
-lines of some hundred partitions are kept together, and written again where a value of theirs has changed.
+A partition has some sixteen values, and few of ten thousand partitions change between two scrapes.
+So the lines of some hundred partitions are kept together, and written again if one of their values
+has changed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from barnabas.monitoring.exposition import Exposition, labels_text
 from barnabas.types import Uuid
 
 PARTITIONS_PER_SLICE = 250
-"""Partitions of one slice: two steps of one or two milliseconds."""
+"""The partitions of one slice, which takes two steps of one or two milliseconds."""
 MANAGER = "kafka.server:type=ReplicaManager,name="
 FETCHED = "kafka.server:type=BrokerTopicMetrics,name=ReplicationBytesInPerSec"
 LOG = "kafka.log:type=Log,name={},topic=*,partition=*"
@@ -89,7 +90,7 @@ Stamp = tuple[object, ...]
 
 
 class Slice:
-    """Some partitions: their stamps, the lines that their rows make, and their counts."""
+    """Some partitions: their stamps, the lines of their rows, and their counts."""
 
     __slots__ = ("lines", "stamps", "sums")
 
@@ -139,7 +140,7 @@ def _stamp(partition: Partition) -> Stamp:
 
 
 class ReplicaSource:
-    """The source of one broker. A slice whose stamps are as in the scrape before has its lines already."""
+    """The source of one broker. A slice keeps its lines while its stamps do not change."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -243,6 +244,6 @@ class ReplicaSource:
                 try:
                     total, usable = directory.disk.free_bytes(directory.path)
                 except OSError:
-                    continue  # the directory's own jobs find out what is wrong with it
+                    continue  # the directory's own jobs find the error
                 page.add(DIRECTORY.format("TotalBytes"), total, labels)
                 page.add(DIRECTORY.format("UsableBytes"), usable, labels)
