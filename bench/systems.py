@@ -74,11 +74,12 @@ class Kafka(System):
     """Apache Kafka 4.3.0, KRaft, combined roles."""
 
     name = "kafka"
+    libs = LIBS
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
-        if not LIBS.is_dir():
-            raise SystemExit("peers/libs is missing: run `make peers` first")
+        if not self.libs.is_dir():
+            raise SystemExit(f"peers/{self.libs.name} is missing: run `make peers` first")
         self.ports = FreePorts().take(6)
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
 
@@ -111,13 +112,13 @@ class Kafka(System):
         home = self.directory / str(node_id)
         with open(home / "server.log", "ab") as log:
             self.processes[node_id] = subprocess.Popen(
-                ["java", *JVM, "-cp", f"{LIBS}/*", "kafka.Kafka", str(home / "server.properties")],
+                ["java", *JVM, "-cp", f"{self.libs}/*", "kafka.Kafka", str(home / "server.properties")],
                 stdout=log, stderr=log, cwd=home,
             )  # fmt: skip
 
     def _java(self, *arguments: str) -> None:
         subprocess.run(
-            ["java", "-cp", f"{LIBS}/*", *arguments], check=True, stdout=subprocess.DEVNULL,
+            ["java", "-cp", f"{self.libs}/*", *arguments], check=True, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )  # fmt: skip
 
@@ -130,6 +131,12 @@ class Kafka(System):
         for process in self.processes.values():
             process.wait()
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class Kafka44(Kafka):
+    """Apache Kafka 4.4.0."""
+
+    libs = ROOT / "peers" / "libs44"
 
 
 class Barnabas(System):

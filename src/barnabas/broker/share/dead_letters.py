@@ -44,6 +44,8 @@ from barnabas.wire.messages.produce_request import (
 PURPOSE = "dead letters"
 COPY_BYTES_MAX = 1 << 20
 """Bytes that are read from the log at a time."""
+PART_RECORDS_MAX = 500
+"""Records that are made at a time: others are served in between."""
 FIRST_PAUSE_MS = 100.0
 PAUSE_MS_MAX = 5_000.0
 FINAL = frozenset(
@@ -143,7 +145,8 @@ class DeadLetters:
         elif self._topics.copies(job.led.key.group_id):
             self._copy(job, target)
         else:
-            self._queue(job, target, {}, job.letter.last)
+            last = min(job.letter.last, job.next_offset + PART_RECORDS_MAX - 1)
+            self._queue(job, target, {}, last)
 
     # Topics
 
@@ -160,13 +163,17 @@ class DeadLetters:
     # Copies
 
     def _copy(self, job: _Job, target: LetterTarget) -> None:
-        """Read the records, where that may block."""
-        first, last = job.next_offset, job.letter.last
+        """Read the records, where that may block. Those that the log no longer has are written without
+        their keys and values."""
+        first = job.next_offset
+        last = min(job.letter.last, first + PART_RECORDS_MAX - 1)
         read: Callable[[], Buffer] = bytes
-        with suppress(KafkaError, CorruptLogError, OSError):  # the log has them no longer
-            log = job.led.partition.readable_log(-1, leader_only=True)
-            begin, up_to = max(first, log.log_start_offset), log.high_watermark
-            read = log.read_job(begin, COPY_BYTES_MAX, up_to=up_to)
+        try:
+            with suppress(CorruptLogError, OSError):
+                read = self._reading(job, first, last)
+        except KafkaError as error:
+            self._failed(job, error)
+            return
 
         def work() -> tuple[Copied, int]:
             with suppress(CorruptLogError, OSError, ValueError):
@@ -178,6 +185,13 @@ class DeadLetters:
             self._queue(job, target, copied, min(last, end - 1) if end > first else last)
 
         self._ports.background.run("dead letters", work, done)
+
+    def _reading(self, job: _Job, first: int, last: int) -> Callable[[], Buffer]:
+        log = job.led.partition.readable_log(-1, leader_only=True)
+        if log.log_start_offset > last:
+            return bytes
+        begin = max(first, log.log_start_offset)
+        return log.read_job(begin, COPY_BYTES_MAX, up_to=log.high_watermark)
 
     def _queue(self, job: _Job, target: LetterTarget, copied: Copied, last: int) -> None:
         if self._is_over(job):

@@ -1,0 +1,125 @@
+"""A share group of ten loses nothing while its brokers are killed: ``python -m bench.share_kills``.
+
+Every five seconds the leader of a partition, the share coordinator of one, or the group's coordinator dies
+(kill -9) and is started again. Ten members of Apache Kafka's clients accept every record and check what they
+are given: no record is given or accepted again once its acceptance was answered, each is delivered as often
+as the group allows at most, and at the end all are accepted. Writes ``bench/results/share-kills.txt``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka.admin import AdminClient
+
+from bench.share import MEMBERS, prepare, wait_until_ready
+from bench.systems import ROOT, Barnabas
+from tests.interop.java_programs import Program
+
+TOPIC, GROUP = "many", "many-workers"
+DELIVERIES_MAX = 10
+SETTINGS = {
+    "share.record.lock.duration.ms": "15000",
+    "share.delivery.count.limit": str(DELIVERIES_MAX),
+}
+KILL_EVERY_S = 5.0
+PATIENCE_S = 120
+ROLES = (
+    (TOPIC, "leader"),
+    ("__share_group_state", "share coordinator"),
+    ("__consumer_offsets", "group coordinator"),
+)
+
+
+def leader_of(client: AdminClient, topic: str, index: int) -> int | None:
+    """The node that leads one of the topic's partitions; None while that is not known."""
+    try:
+        found: Any = client.list_topics(topic, timeout=5).topics[topic].partitions
+    except Exception:  # noqa: BLE001 - a broker is dead
+        return None
+    leader = found[index % len(found)].leader if found else -1
+    return None if leader < 0 else int(leader)
+
+
+def is_in_sync(client: AdminClient) -> bool:
+    """Whether all replicas of the topic are in sync."""
+    try:
+        found: Any = client.list_topics(TOPIC, timeout=5).topics[TOPIC].partitions
+    except Exception:  # noqa: BLE001 - a broker is dead
+        return False
+    return all(len(part.isrs) == len(part.replicas) for part in found.values())
+
+
+def kill_in_turn(system: Barnabas, members: Program, seed: int) -> list[str]:
+    """Kill a node in each role until the members are done; what was killed."""
+    client = AdminClient({"bootstrap.servers": system.bootstrap, "log_level": 0})
+    killed: list[str] = []
+    for number in itertools.count(seed):
+        due = time.monotonic() + KILL_EVERY_S
+        while time.monotonic() < due or not is_in_sync(client):
+            if members.process.poll() is not None:
+                return killed
+            time.sleep(0.2)
+        topic, role = ROLES[number % len(ROLES)]
+        node = leader_of(client, topic, number * 7)
+        if node is None:
+            continue
+        os.kill(system.pids()[node], signal.SIGKILL)
+        killed.append(role)
+        print(f"killed {node}, {role}", flush=True)
+        time.sleep(1)
+        system.restart(node)
+    return killed
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--seed", type=int, default=0)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="share-kills-") as name:
+        directory = Path(name)
+        system = Barnabas(directory / "nodes")
+        system.start()
+        system.launch()
+        try:
+            wait_until_ready(system.bootstrap)
+            prepare(system.bootstrap, TOPIC, GROUP, asked.records, SETTINGS)
+            members = Program(
+                "ShareMany", system.bootstrap, TOPIC, GROUP, str(MEMBERS), str(asked.records),
+                str(PATIENCE_S), log=directory / "members.txt", options=("-Xmx600m",),
+            )  # fmt: skip
+            try:
+                killed = kill_in_turn(system, members, asked.seed)
+                lines = members.wait_for_all_lines(60)
+            finally:
+                members.kill()
+        finally:
+            system.stop()
+    return report(asked.records, killed, lines)
+
+
+def report(records: int, killed: list[str], lines: list[str]) -> int:
+    wrong = [line for line in lines if line.split()[0] in ("again", "twice")]
+    accepted, again, twice, deliveries, refused, took_ms = map(int, lines[-1].split()[1:])
+    text = (
+        f"{records:,} records, {MEMBERS} members, {len(killed)} kills in {took_ms / 1000:.0f} s:"
+        f" {accepted:,} accepted, {records - accepted} lost, {again} given again after that,"
+        f" {twice} accepted twice; {refused:,} acceptances refused;"
+        f" delivered {deliveries} times at most (limit {DELIVERIES_MAX})\n"
+    )
+    print(text, *wrong[:20], sep="\n")
+    (ROOT / "bench" / "results" / "share-kills.txt").write_text(text)
+    return int(accepted < records or bool(again or twice) or deliveries > DELIVERIES_MAX)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
