@@ -83,8 +83,8 @@ def one_pass(system: System, topic: str, records: int, log: Path) -> tuple[float
     finally:
         members.kill()
     used = system.cpu_seconds() - before
-    accepted, again, twice, _, _, took_ms = map(int, lines[-1].split()[1:])
-    if (accepted, again, twice) != (records, 0, 0):
+    accepted, *wrong, _, took_ms = map(int, lines[-1].split()[1:])
+    if accepted < records or any(wrong):
         raise SystemExit(f"{system.name}: {lines[-1]}")
     return records / took_ms * 1000, used / records * 1e6
 

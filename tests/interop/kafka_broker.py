@@ -7,7 +7,8 @@ import subprocess
 from pathlib import Path
 
 from barnabas.testing.cluster import Cluster
-from tests.peers import LIBS
+from tests.peers import KAFKA_VERSION, LIBS, OUR_LEVEL
+from tests.process.launch import barnabas
 
 KAFKA_ID = 10
 PATIENCE_S = 60.0
@@ -17,6 +18,8 @@ class KafkaBroker:
     """One process of Apache Kafka that is a broker only."""
 
     def __init__(self, cluster: Cluster, directory: Path) -> None:
+        if OUR_LEVEL:
+            lower(cluster.bootstrap)
         node = cluster.node(cluster.node_ids[0])
         properties = Path(node["properties"]).read_text()
         meta = (Path(_value(properties, "log.dirs")) / "meta.properties").read_text()
@@ -51,6 +54,13 @@ class KafkaBroker:
             self.process.kill()
         self.process.wait()
         self.log.close()
+
+
+def lower(bootstrap: str) -> None:
+    """Take a new cluster's features to the release that runs beside it, whose brokers may then join."""
+    release = KAFKA_VERSION.rpartition(".")[0]
+    done = barnabas("features", "downgrade", "--release", release, "--unsafe", "-b", bootstrap)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def _value(text: str, key: str) -> str:

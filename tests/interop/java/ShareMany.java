@@ -16,19 +16,25 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 /**
  * BOOTSTRAP TOPIC GROUP MEMBERS RECORDS SECONDS: members of a share group, each in a thread, accept all records
  * of a topic, and check what they are given: once an acceptance is answered without an error, nobody is given
- * that record or has it accepted again. It prints "done ACCEPTED AGAIN TWICE DELIVERIES_MAX REFUSED MS" at the
- * end, and "at ACCEPTED" each second. It ends when all are accepted, or nothing was for SECONDS.
+ * that record or has it accepted again. An acceptance may be refused although it is kept, where the answer was
+ * lost: that record is not given again. It prints "done ACCEPTED UNKNOWN NEVER AGAIN TWICE DELIVERIES_MAX MS"
+ * at the end: UNKNOWN were given, and no acceptance of theirs was answered without an error; NEVER were not
+ * given at all. It prints "at ACCEPTED" each second, and ends when all are accepted, or nothing was given or
+ * accepted for SECONDS.
  */
 public class ShareMany {
     static final Map<Integer, BitSet> accepted = new HashMap<>();
+    static final Map<Integer, BitSet> given = new HashMap<>();
     static final AtomicBoolean ended = new AtomicBoolean();
-    static long count, again, twice, refused, deliveriesMax;
+    static long count, again, twice, deliveriesMax;
     static long lastMs = System.currentTimeMillis(), firstMs;
 
     static synchronized void given(ConsumerRecords<byte[], byte[]> records) {
         if (firstMs == 0 && !records.isEmpty()) firstMs = System.currentTimeMillis();
+        if (!records.isEmpty()) lastMs = System.currentTimeMillis();
         for (ConsumerRecord<byte[], byte[]> record : records) {
             deliveriesMax = Math.max(deliveriesMax, record.deliveryCount().orElse((short) 0));
+            given.computeIfAbsent(record.partition(), p -> new BitSet()).set((int) record.offset());
             BitSet of = accepted.get(record.partition());
             if (of != null && of.get((int) record.offset())) {
                 again++;
@@ -39,10 +45,7 @@ public class ShareMany {
     }
 
     static synchronized void answered(Map<TopicIdPartition, Set<Long>> offsets, Exception failure) {
-        if (failure != null) {
-            offsets.values().forEach(found -> refused += found.size());
-            return;
-        }
+        if (failure != null) return;
         offsets.forEach((partition, found) -> {
             BitSet of = accepted.computeIfAbsent(partition.partition(), p -> new BitSet());
             for (long offset : found) {
@@ -100,8 +103,10 @@ public class ShareMany {
         long tookMs = lastMs - firstMs;
         ended.set(true);
         for (Thread member : members) member.join(30_000);
-        System.out.println("done " + count + " " + again + " " + twice + " " + deliveriesMax + " " + refused
-                + " " + tookMs);
+        long known = 0;
+        for (BitSet of : given.values()) known += of.cardinality();
+        System.out.println("done " + count + " " + (known - count) + " " + (wanted - known) + " " + again + " "
+                + twice + " " + deliveriesMax + " " + tookMs);
         System.exit(0);
     }
 }
