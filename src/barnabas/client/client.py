@@ -14,8 +14,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from barnabas.client.network import cluster_metadata, legacy_requests
+from barnabas.client.network.backoff import BACKOFF_MS, RetryBackoff
 from barnabas.client.network.channels import ChannelError, Channels
-from barnabas.client.network.cluster_metadata import BACKOFF_MS, BACKOFF_MS_MAX, ClusterMetadata
+from barnabas.client.network.cluster_metadata import ClusterMetadata
 from barnabas.client.network.connection import NO_BOUNDS
 from barnabas.client.network.legacy_requests import Newest
 from barnabas.client.network.tasks import OnLost, TaskOutcome, Tasks
@@ -199,16 +200,15 @@ class Client:
                 self.trying = None
 
     async def _retry(self, attempt: Callable[[], Awaitable[T]], trying: Trying) -> T:
-        backoff_ms = BACKOFF_MS
+        backoff = RetryBackoff()
         while True:
             try:
                 return await attempt()
             except (ChannelError, KafkaError) as error:
                 trying.failure = error
-                if not may_pass(error) or self.now_ms() + backoff_ms > trying.deadline_ms:
+                if not may_pass(error) or self.now_ms() + backoff.next_ms > trying.deadline_ms:
                     raise
-            await self.tasks.sleep(backoff_ms)
-            backoff_ms = min(backoff_ms * 2, BACKOFF_MS_MAX)
+            await self.tasks.sleep(backoff.take())
 
     # -- coordinators ----------------------------------------------------------------------------
 

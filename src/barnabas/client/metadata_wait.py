@@ -11,8 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from barnabas.client.client import Client
+from barnabas.client.network.backoff import RetryBackoff
 from barnabas.client.network.channels import ChannelError
-from barnabas.client.network.cluster_metadata import BACKOFF_MS, BACKOFF_MS_MAX, PURPOSE
+from barnabas.client.network.cluster_metadata import PURPOSE
 from barnabas.types import ZERO_UUID, Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
@@ -41,7 +42,7 @@ async def _until(client: Client, name: str, holds: Callable[[Any], bool]) -> Non
     deadline_ms = client.now_ms() + WAIT_MS
 
     async def ask(node: int) -> None:
-        backoff_ms = BACKOFF_MS
+        backoff = RetryBackoff()
         while (left_ms := deadline_ms - client.now_ms()) > 0:
             request = MetadataRequest(
                 topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False
@@ -52,8 +53,7 @@ async def _until(client: Client, name: str, holds: Callable[[Any], bool]) -> Non
                 return
             if all(holds(topic) for topic in response.topics):
                 return
-            await client.tasks.sleep(backoff_ms)
-            backoff_ms = min(backoff_ms * 2, BACKOFF_MS_MAX)
+            await client.tasks.sleep(backoff.take())
 
     try:
         await client.cluster.refresh([name], timeout_ms=WAIT_MS)

@@ -19,8 +19,8 @@ from barnabas.client.client import (
     raise_for,
 )
 from barnabas.client.network import legacy_requests
+from barnabas.client.network.backoff import BACKOFF_MS
 from barnabas.client.network.channels import ChannelError
-from barnabas.client.network.cluster_metadata import BACKOFF_MS
 from barnabas.types import TopicPartition, by_topic
 from barnabas.wire.errors import ErrorCode, KafkaError, code_of
 from barnabas.wire.messages.list_offsets_request import (

@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
+from barnabas.client.network.backoff import RetryBackoff
 from barnabas.pipeline.errors import ClusterUnreachableError
 
-BACKOFF_MS_MIN = 20.0
-BACKOFF_MS_MAX = 500.0
 TRY_MS_MIN = 1_000.0
 """The least time of a request, however little is left of a patience."""
 
@@ -23,7 +22,7 @@ class Patience:
 
     limit_ms: float
     began_ms: float = field(default_factory=now_ms)
-    backoff_ms: float = BACKOFF_MS_MIN
+    backoff: RetryBackoff = field(default_factory=RetryBackoff)
     last_error: str = "no answer"
 
     @property
@@ -40,12 +39,11 @@ class Patience:
         left_ms = self.left_ms
         if left_ms <= 0:
             raise gave_up(self.limit_ms, self.last_error)
-        time.sleep(min(self.backoff_ms, left_ms) / 1000)
-        self.backoff_ms = min(self.backoff_ms * 2, BACKOFF_MS_MAX)
+        time.sleep(min(self.backoff.take(), left_ms) / 1000)
 
     def renew(self) -> None:
         """The operation made progress: restart its time limit and its backoff."""
-        self.began_ms, self.backoff_ms = now_ms(), BACKOFF_MS_MIN
+        self.began_ms, self.backoff = now_ms(), RetryBackoff()
 
 
 def gave_up(limit_ms: float, why: object) -> ClusterUnreachableError:

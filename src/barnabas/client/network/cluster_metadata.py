@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from barnabas.client.network.backoff import RetryBackoff
 from barnabas.client.network.channels import ChannelError, Channels
 from barnabas.client.network.tasks import Cancelled, TaskOutcome, Tasks
 from barnabas.config.topic_names import check_topic_name
@@ -25,8 +26,6 @@ from barnabas.wire.messages.metadata_response import MetadataResponse, MetadataR
 ATTEMPT_TIMEOUT_MS = 5_000.0
 PURPOSE = "metadata"
 """Behind what takes longer its answer would come too late, and end the connection with all it carries."""
-BACKOFF_MS = 20.0
-BACKOFF_MS_MAX = 500.0
 
 
 @dataclass(slots=True)
@@ -218,7 +217,7 @@ class ClusterMetadata:
         the one that has answered what was asked before, and knows what it did. Raises the last
         `ChannelError`. A silent one takes at most half of the time that is left while there are others to
         ask."""
-        backoff_ms = BACKOFF_MS
+        backoff = RetryBackoff()
         while True:
             failure: ChannelError | None = None
             failures: set[str] = set()
@@ -252,10 +251,9 @@ class ClusterMetadata:
                     return response
             if failures in ({"unsupported"}, {"authentication"}) and failure is not None:
                 raise failure  # none of them is a broker, or lets this client in
-            if self._ports.clock.now_ms() + backoff_ms >= deadline_ms:
+            if self._ports.clock.now_ms() + backoff.next_ms >= deadline_ms:
                 raise failure or ChannelError("timeout", "no broker answered in time")
-            await self._tasks.sleep(backoff_ms)
-            backoff_ms = min(backoff_ms * 2, BACKOFF_MS_MAX)
+            await self._tasks.sleep(backoff.take())
 
     def learn(self, response: MetadataResponse) -> None:
         """Take over what a Metadata response says."""

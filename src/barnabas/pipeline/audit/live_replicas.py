@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from barnabas.client.client import may_pass
 from barnabas.client.network.connection import ChannelError
 from barnabas.pipeline.audit.replica_check import ReplicaCheck, ReplicaReport
 from barnabas.pipeline.cluster_client import ClusterClient, offsets_of_all
@@ -120,7 +121,7 @@ def check_live(options: ClusterOptions, replica: LiveReplica) -> ReplicaReport:
                 continue
             patience.wait(code.name if code != ErrorCode.NONE else "it shows no record")
         except ChannelError as error:
-            if error.kind in ("unsupported", "authentication"):
+            if not may_pass(error):
                 raise
             _or_give_up(check, patience, error, position, replica.end)
             if report.findings and report.findings[-1].last == replica.end - 1:
@@ -181,6 +182,7 @@ def _fetched(cluster: ClusterClient, replica: LiveReplica, position: int) -> Any
         timeout_ms=cluster.request_timeout_ms + WAIT_MS,
     )
     code = code_of(answer.error_code)
-    if code != ErrorCode.NONE or not answer.responses:
+    answered = [partition for topic in answer.responses for partition in topic.partitions]
+    if code != ErrorCode.NONE or not answered:
         raise ClusterUnreachableError(f"broker {replica.broker}: {code.name}")
-    return answer.responses[0].partitions[0]
+    return answered[0]

@@ -18,29 +18,19 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 
 from barnabas.client.producers.transaction_coordinator import ProducerIdentity
-from barnabas.pipeline.cluster_client import ClusterClient, offsets_of_all
+from barnabas.pipeline.cluster_client import offsets_of_all
 from barnabas.pipeline.mirror.offset_formats import OffsetSync, sync_from
 from barnabas.pipeline.offsets import EARLIEST, LATEST, Range
 from barnabas.pipeline.options import SinkOptions, SourceOptions
-from barnabas.pipeline.patience import Patience
+from barnabas.pipeline.own_topics import ensure_topic
 from barnabas.pipeline.read.range_reader import RangeReader
 from barnabas.pipeline.write.publisher import Outgoing, Publisher
 from barnabas.record.batch import iterate
 from barnabas.record.builder import build_batch
 from barnabas.record.decode import records_of
 from barnabas.types import TopicPartition
-from barnabas.wire.errors import ErrorCode, KafkaError, code_of
-from barnabas.wire.messages import create_partitions_request, create_topics_request
-from barnabas.wire.messages.create_partitions_response import CreatePartitionsResponse
-from barnabas.wire.messages.create_topics_response import CreateTopicsResponse
 
 COMPACTED = {"cleanup.policy": "compact"}
-ELSEWHERE = (
-    ErrorCode.NOT_CONTROLLER,
-    ErrorCode.REQUEST_TIMED_OUT,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-)
-CREATE_MS = 30_000
 
 
 def syncs_topic(alias: str) -> str:
@@ -50,52 +40,6 @@ def syncs_topic(alias: str) -> str:
 def remote_topic(alias: str, topic: str) -> str:
     """The name by MirrorMaker's DefaultReplicationPolicy; without an alias topics keep their names."""
     return f"{alias}.{topic}" if alias else topic
-
-
-def ensure_topic(
-    cluster: ClusterClient, name: str, partitions: int, settings: Mapping[str, str] | None = None
-) -> None:
-    """Create the topic, or give it more partitions. Raises `KafkaError` if the cluster refuses that."""
-    patience = Patience(cluster.patience_ms)
-    while True:
-        found = cluster.topics([name]).get(name)
-        if found is not None and len(found.partitions) >= partitions:
-            return
-        code = (
-            _create(cluster, name, partitions, settings or {})
-            if found is None
-            else _grow(cluster, name, partitions)
-        )
-        fine = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, *ELSEWHERE)
-        if code not in fine:
-            raise KafkaError(code, f"topic {name} of the mirror")
-        if code in ELSEWHERE:
-            cluster.ask_another()
-        patience.wait(f"topic {name}: {code.name}")
-
-
-def _create(
-    cluster: ClusterClient, name: str, partitions: int, settings: Mapping[str, str]
-) -> ErrorCode:
-    configs = [
-        create_topics_request.CreatableTopicConfig(name=name, value=value)
-        for name, value in settings.items()
-    ]
-    topic = create_topics_request.CreatableTopic(
-        name=name, num_partitions=partitions, replication_factor=-1, configs=configs
-    )
-    request = create_topics_request.CreateTopicsRequest(topics=[topic], timeout_ms=CREATE_MS)
-    return code_of(cluster.call_any(request, CreateTopicsResponse).topics[0].error_code)
-
-
-def _grow(cluster: ClusterClient, name: str, partitions: int) -> ErrorCode:
-    topic = create_partitions_request.CreatePartitionsTopic(
-        name=name, count=partitions, assignments=None
-    )
-    request = create_partitions_request.CreatePartitionsRequest(
-        topics=[topic], timeout_ms=CREATE_MS
-    )
-    return code_of(cluster.call_any(request, CreatePartitionsResponse).results[0].error_code)
 
 
 def append(options: SinkOptions, topic: str, records: Iterable[tuple[bytes, bytes]]) -> None:

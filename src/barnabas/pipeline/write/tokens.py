@@ -20,11 +20,11 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from barnabas.pipeline import own_topics
 from barnabas.pipeline.cluster_client import ClusterClient, offsets_of_all
 from barnabas.pipeline.errors import LedgerError
 from barnabas.pipeline.offsets import EARLIEST, LATEST, Range
 from barnabas.pipeline.options import ClusterOptions, SourceOptions
-from barnabas.pipeline.patience import Patience
 from barnabas.pipeline.read.range_reader import RangeReader
 from barnabas.pipeline.write.commit_log import NOTHING, CommitEntry, Origin
 from barnabas.pipeline.write.prepared.participants import Participant
@@ -32,9 +32,6 @@ from barnabas.record.batch import BatchView, iterate
 from barnabas.record.builder import CONTROL_KEY, ControlType, build_batch
 from barnabas.record.decode import records_of
 from barnabas.types import TopicPartition
-from barnabas.wire.errors import ErrorCode, KafkaError, code_of
-from barnabas.wire.messages import create_topics_request
-from barnabas.wire.messages.create_topics_response import CreateTopicsResponse
 
 TOPIC = "__barnabas_pipelines"
 PARTITION = TopicPartition(TOPIC, 0)
@@ -111,32 +108,8 @@ def _by_process(participants: tuple[Participant, ...]) -> dict[str, list[tuple[i
 
 def ensure_topic(cluster: ClusterClient) -> None:
     """Make the topic where it is not there. Raises `KafkaError` where that is not permitted."""
-    if cluster.topic(TOPIC) is not None:
-        return
-    patience = Patience(cluster.patience_ms)
-    settings = [
-        create_topics_request.CreatableTopicConfig(name=name, value=value)
-        for name, value in SETTINGS.items()
-    ]
-    topic = create_topics_request.CreatableTopic(
-        name=TOPIC, num_partitions=1, replication_factor=-1, configs=settings
-    )
-    request = create_topics_request.CreateTopicsRequest(topics=[topic])
-    while not cluster.topics([TOPIC]):
-        answer = cluster.call_any(request, CreateTopicsResponse)
-        code = code_of(answer.topics[0].error_code)
-        if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, *_ELSEWHERE):
-            raise KafkaError(code, f"topic {TOPIC} cannot be made")
-        if code in _ELSEWHERE:
-            cluster.ask_another()
-        patience.wait(f"topic {TOPIC}: {code.name}")
-
-
-_ELSEWHERE = (
-    ErrorCode.NOT_CONTROLLER,
-    ErrorCode.REQUEST_TIMED_OUT,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-)
+    if cluster.topic(TOPIC) is None:
+        own_topics.ensure_topic(cluster, TOPIC, 1, SETTINGS)
 
 
 def read_tokens(

@@ -15,29 +15,29 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from barnabas.client.client import COORDINATOR_MOVED, TRANSACTION
+from barnabas.client.client import Client, may_pass
 from barnabas.client.network.connection import ChannelError
-from barnabas.client.producers.transaction_coordinator import END_BEFORE_IMPLICIT, ProducerIdentity
-from barnabas.pipeline.cluster_client import AnswerAhead, ClusterClient
+from barnabas.client.producers.transaction_coordinator import (
+    END_BEFORE_IMPLICIT,
+    ProducerIdentity,
+    TransactionCoordinator,
+)
+from barnabas.pipeline.cluster_client import ClusterClient
 from barnabas.pipeline.patience import Patience
 from barnabas.types import Endpoint
-from barnabas.wire.errors import RETRIABLE, ErrorCode, KafkaError, code_of
+from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.describe_transactions_request import DescribeTransactionsRequest
 from barnabas.wire.messages.describe_transactions_response import (
     DescribeTransactionsResponse,
     TransactionState,
 )
-from barnabas.wire.messages.end_txn_request import EndTxnRequest
-from barnabas.wire.messages.end_txn_response import EndTxnResponse
-from barnabas.wire.messages.find_coordinator_request import FindCoordinatorRequest
-from barnabas.wire.messages.find_coordinator_response import FindCoordinatorResponse
 from barnabas.wire.messages.list_transactions_request import ListTransactionsRequest
 from barnabas.wire.messages.list_transactions_response import ListTransactionsResponse
 
 ALWAYS, NEVER = "always", "never"
 """Values of option ``taskTransactions``; the third is ``auto``."""
 IN_FLIGHT_MAX = 32
-"""Requests under way to one coordinator."""
+"""Transactions that are ended at a time."""
 ONGOING = "Ongoing"
 LOADING_MS_MAX = 5_000
 """Time for a broker that has just become a coordinator to list its transactions."""
@@ -74,90 +74,32 @@ def end_all(
 ) -> dict[Participant, ErrorCode]:
     """End each transaction. NONE: the end is decided, now or before; otherwise why no waiting brings it
     about. Raises `ClusterUnreachableError`."""
-    left = list(dict.fromkeys(participants))
+    left = iter(dict.fromkeys(participants))
     ended: dict[Participant, ErrorCode] = {}
-    places: dict[Participant, Endpoint] = {}
-    patience = Patience(cluster.patience_ms)
-    while left:
-        before = len(ended)
-        trouble = _find(
-            cluster, key, [participant for participant in left if participant not in places], places
-        )
-        trouble = _round(cluster, key, left, places, ended, commit) or trouble
-        left = [participant for participant in left if participant not in ended]
-        if len(ended) > before:
-            patience.renew()
-        if left and trouble:
-            patience.wait(f"transactions of {key}: {trouble}")
+
+    async def end_some(client: Client) -> None:
+        for participant in left:  # which several share
+            coordinator = TransactionCoordinator(
+                client,
+                participant.name(key),
+                timeout_ms=cluster.patience_ms,
+                attempt_timeout_ms=cluster.request_timeout_ms,
+            )
+            identity = ProducerIdentity(participant.producer_id, participant.producer_epoch)
+            try:
+                await coordinator.end(identity, commit=commit, at_most=END_BEFORE_IMPLICIT)
+            except KafkaError as error:
+                if may_pass(error):
+                    raise
+                ended[participant] = error.code
+            else:
+                ended[participant] = ErrorCode.NONE
+
+    async def end_together(client: Client) -> None:
+        await client.tasks.gather([end_some(client) for _ in range(IN_FLIGHT_MAX)])
+
+    cluster.patiently(cluster.patience_ms, f"transactions of {key}", end_together)
     return ended
-
-
-def _find(
-    cluster: ClusterClient,
-    key: str,
-    wanted: Sequence[Participant],
-    places: dict[Participant, Endpoint],
-) -> str:
-    """Fill in the coordinators of `wanted`. Returns why one is missing."""
-    if not wanted:
-        return ""
-    names = {participant.name(key): participant for participant in wanted}
-    request = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=list(names))
-    answer = cluster.call_any(request, FindCoordinatorResponse)
-    trouble = ""
-    for coordinator in answer.coordinators:
-        code = code_of(coordinator.error_code)
-        if code is ErrorCode.NONE:
-            places[names[coordinator.key]] = Endpoint(coordinator.host, coordinator.port)
-        elif code in RETRIABLE:
-            trouble = code.name
-        else:
-            raise KafkaError(code, f"coordinator of {coordinator.key}")
-    return trouble
-
-
-def _round(
-    cluster: ClusterClient,
-    key: str,
-    left: Sequence[Participant],
-    places: dict[Participant, Endpoint],
-    ended: dict[Participant, ErrorCode],
-    commit: bool,
-) -> str:
-    """Send up to `IN_FLIGHT_MAX` requests to each coordinator, and take the answers."""
-    trouble = ""
-    sent: list[tuple[AnswerAhead, Participant]] = []
-    count: dict[Endpoint, int] = {}
-    for participant in left:
-        endpoint = places.get(participant)
-        if endpoint is None or count.get(endpoint, 0) >= IN_FLIGHT_MAX:
-            continue
-        count[endpoint] = count.get(endpoint, 0) + 1
-        request = EndTxnRequest(
-            transactional_id=participant.name(key),
-            producer_id=participant.producer_id,
-            producer_epoch=participant.producer_epoch,
-            committed=commit,
-        )
-        answer = cluster.submit(
-            endpoint, request, timeout_ms=cluster.request_timeout_ms, at_most=END_BEFORE_IMPLICIT
-        )
-        sent.append((answer, participant))
-    for answer, participant in sent:
-        try:
-            response: EndTxnResponse = cluster.wait(answer)
-        except ChannelError as error:
-            places.pop(participant)
-            trouble = str(error)
-            continue
-        code = code_of(response.error_code)
-        if code not in RETRIABLE:
-            ended[participant] = code
-            continue
-        trouble = code.name
-        if code in COORDINATOR_MOVED:
-            places.pop(participant)
-    return trouble
 
 
 def list_open(cluster: ClusterClient, key: str) -> list[Participant]:
