@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from barnabas.broker.share.share_sessions import Member, ShareSessions
@@ -61,3 +63,26 @@ def test_sessions_are_bounded() -> None:
     assert error.value.code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
     sessions.begin(ANNE, 3)
     assert sessions.on_connection_closed(1) == []
+
+
+def test_indexes_have_exactly_the_sessions() -> None:
+    """Members begin, end and lose sessions in any order."""
+    rng, sessions = Random(1), ShareSessions(5)
+    members = [Member(group, name) for group in ("g", "h") for name in ("anne", "ben", "cleo")]
+    for _ in range(200):
+        member, connection_id = rng.choice(members), rng.randrange(4)
+        move = rng.randrange(4)
+        if move == 0:
+            sessions.on_connection_closed(connection_id)
+        elif move == 1:
+            sessions.remove(member)
+        elif sessions.get(member) is not None or len(sessions) < 5:
+            sessions.begin(member, connection_id)
+        sessions.validate()
+
+
+def test_a_session_that_no_index_has_is_noticed() -> None:
+    sessions = ShareSessions(10)
+    sessions.begin(ANNE, 1).connection_id = 2
+    with pytest.raises(AssertionError):
+        sessions.validate()

@@ -168,8 +168,11 @@ class LedPartitions:
 
     def validate(self) -> None:
         """Raises AssertionError if a share partition breaks an invariant."""
-        for led in self._led.values():
-            if led.share_partition is not None:
+        for key, led in self._led.items():
+            assert led.key == key and led.error is None, f"{led!r} has ended"
+            if led.share_partition is None:
+                assert not led.answering, f"{led!r} answers before its state is read"
+            else:
                 led.share_partition.validate()
 
     def limits(self, group_id: str) -> ShareLimits:

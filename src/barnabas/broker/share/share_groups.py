@@ -119,6 +119,14 @@ class ShareGroups:
         """The state of the parts, for tools and failing tests."""
         return {"coordinators": self.coordinators.describe(), "led": self.led.describe()}
 
+    def validate(self) -> None:
+        """Raises AssertionError if one of the parts breaks an invariant."""
+        for shard in self.coordinators.shards.values():
+            if shard.active:
+                shard.machine.validate()
+        self.led.validate()
+        self.fetches.sessions.validate()
+
     @property
     def is_enabled(self) -> bool:
         """Whether the cluster's ``share.version`` is 1 or more."""

@@ -79,6 +79,20 @@ class ShareSessions:
     def __repr__(self) -> str:
         return f"ShareSessions({len(self._sessions)} of {self._sessions_max})"
 
+    def validate(self) -> None:
+        """Raises AssertionError unless both indexes have exactly the sessions."""
+        by_connection = {
+            (connection_id, member)
+            for connection_id, members in self._by_connection.items()
+            for member in members
+        }
+        sessions = {(s.connection_id, member) for member, s in self._sessions.items()}
+        assert by_connection == sessions, f"{self!r}: {by_connection ^ sessions}"
+        assert all(self._by_connection.values()), f"{self!r} keeps a connection without sessions"
+        groups = Counter(member.group_id for member in self._sessions)
+        assert self._members_of == groups, f"{self!r}: {self._members_of}"
+        assert all(session.member == member for member, session in self._sessions.items())
+
     def get(self, member: Member) -> ShareSession | None:
         return self._sessions.get(member)
 

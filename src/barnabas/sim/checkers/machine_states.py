@@ -46,3 +46,5 @@ def validate_broker(broker: Broker) -> None:
     for transactions in broker.transactions.coordinators.shards.values():
         if transactions.active:
             transactions.machine.validate()
+    if broker.shares.opened is not None:
+        broker.shares.opened.validate()
