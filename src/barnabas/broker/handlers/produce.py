@@ -17,7 +17,7 @@ id instead of by name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -133,6 +133,7 @@ def _append_all(
     answers_of: dict[str | Uuid, list[PartitionProduceResponse]] = {}
     waiting: DelayedProduce | None = None
     refused = False  # whether another broker leads one of the partitions
+    fault: KafkaError | None = None
     for topic in request.topic_data:
         key = topic.topic_id if version >= IDS_SINCE else topic.name
         answers = answers_of.get(key)
@@ -155,16 +156,26 @@ def _append_all(
                 except KafkaError as error:
                     answer = _refused(data.index, error)
                     refused = refused or error.code in LEADERSHIP
+                    if acks == 0 and fault is None:
+                        where = f"{topic.name}-{data.index}"
+                        fault = KafkaError(error.code, f"{where}: {error.message or None}")
                 else:
                     done = partition.high_watermark if acks == -1 else partition.flushed_end_offset
                     if acks and done < reached:
                         if waiting is None:
-                            waiting = _delayed(response, ctx, broker, parked)
+                            finish = partial(broker.finish_produce, ctx.listener)
+                            waiting = DelayedProduce(
+                                response,
+                                broker.deadlines,
+                                finish if version >= LEADERS_SINCE else None,
+                                parked or Parked(),
+                            )
                         waiting.add(partition, reached, answer, acks)
                 answers.append(answer)
             yield CONTINUES
     if acks == 0:
-        _check_unanswered(responses)
+        if fault is not None:
+            raise fault  # it ends the connection: only that makes the client ask for metadata
         yield None
         return
     if waiting is not None and waiting.remaining:
@@ -176,14 +187,6 @@ def _append_all(
     if refused and version >= LEADERS_SINCE:
         add_produce_leaders(broker, response, ctx.listener)
     yield response
-
-
-def _delayed(
-    response: ProduceResponse, ctx: RequestContext, broker: ProduceRole, parked: Working | None
-) -> DelayedProduce:
-    names_leaders = ctx.api_version >= LEADERS_SINCE
-    finish = partial(broker.finish_produce, ctx.listener) if names_leaders else None
-    return DelayedProduce(response, broker.deadlines, finish, parked or Parked())
 
 
 def _find(broker: ProduceRole, key: str | Uuid, index: int, ctx: RequestContext) -> Partition:
@@ -249,15 +252,3 @@ def _refused(index: int, error: KafkaError) -> PartitionProduceResponse:
         error_message=error.message or None,
         current_leader=NO_LEADER,
     )
-
-
-def _check_unanswered(responses: Iterable[TopicProduceResponse]) -> None:
-    """End the connection if there is an error: acks=0 has no answer, so only that makes the client
-    ask for metadata."""
-    for topic in responses:
-        for answer in topic.partition_responses:
-            if answer.error_code:
-                raise KafkaError(
-                    ErrorCode(answer.error_code),
-                    f"{topic.name}-{answer.index}: {answer.error_message}",
-                )
