@@ -48,6 +48,10 @@ class DescribedMember:
     shall have."""
     assigned: list[TopicPartition] = field(default_factory=list)
     target: list[TopicPartition] = field(default_factory=list)
+    tasks: dict[str, list[str]] = field(default_factory=dict)
+    """Tasks of a member of a streams group by role (active, standby, warm-up): ``SUBTOPOLOGY_PARTITION``."""
+    target_tasks: dict[str, list[str]] = field(default_factory=dict)
+    """The tasks that it shall have."""
 
 
 @dataclass(slots=True)
@@ -169,6 +173,7 @@ async def _describe_streams(client: Client, group_id: str) -> GroupDescription:
         DescribedMember(
             m.member_id, m.instance_id, m.client_id, m.client_host, b"", b"", STREAMS,
             m.member_epoch, _tasks(m.assignment, sources), _tasks(m.target_assignment, sources),
+            tasks_by_role(m.assignment), tasks_by_role(m.target_assignment),
         )
         for m in g.members
     ]  # fmt: skip
@@ -186,6 +191,20 @@ def _tasks(assignment: Any, sources: Mapping[str, list[str]]) -> list[TopicParti
         for topic in sources.get(task.subtopology_id, ())
         for index in task.partitions
     ]
+
+
+def tasks_by_role(assignment: Any) -> dict[str, list[str]]:
+    """The tasks of a member of a streams group, without roles in which it has none."""
+    roles = {
+        "active": assignment.active_tasks,
+        "standby": assignment.standby_tasks,
+        "warm-up": assignment.warmup_tasks,
+    }
+    return {
+        role: [f"{task.subtopology_id}_{index}" for task in tasks for index in task.partitions]
+        for role, tasks in roles.items()
+        if tasks
+    }
 
 
 def _partitions(assignment: Any) -> list[TopicPartition]:

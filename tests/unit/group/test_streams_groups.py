@@ -420,3 +420,33 @@ def test_requests_that_contradict_themselves_are_refused(
         code = ErrorCode.STREAMS_INVALID_TOPOLOGY
     request = asked.StreamsGroupHeartbeatRequest(group_id="g", member_id="A", **fields)
     assert refusal(world.send, request) is code
+
+
+def test_an_answer_that_was_lost_is_given_again() -> None:
+    world = world_of()
+    world.join("A")
+    world.now_ms += 2_000
+    world.join("B")
+    epoch, tasks = world.epochs["A"], world.roles["A"]
+    world.beat("A")  # it shall give up two tasks; the answer is lost
+    world.roles["A"] = tasks
+    world.beat("A", member_epoch=epoch)
+    assert world.active("A") == ["0_0", "0_1"]
+    world.beat("A")
+    epoch = world.epochs["B"]
+    world.beat("B")  # it has two tasks now; the answer is lost
+    world.roles["B"] = ([], [], [])
+    assert len(world.beat("B", member_epoch=epoch).active_tasks) == 1
+    assert world.active("B") == ["0_2", "0_3"]
+    assert world.beat("B").active_tasks is None
+
+
+def test_fixed_repartition_topics_of_two_copartition_groups_may_differ() -> None:
+    world = world_of(2)
+    world.topology = topology(
+        part("0", sinks=["r", "s"]),
+        part("1", sources=[], repartition={"r": 3}, copartitioned=([], [0])),
+        part("2", sources=[], repartition={"s": 5}, copartitioned=([], [0])),
+    )
+    assert statuses(world.join("A")) == [Status.MISSING_INTERNAL_TOPICS]
+    assert {name: topic.partitions for name, topic in world.missing.items()} == {"r": 3, "s": 5}

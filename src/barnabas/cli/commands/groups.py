@@ -20,7 +20,7 @@ from barnabas.cli.measures.group_lag import (
 )
 from barnabas.cli.measures.units import seconds_text
 from barnabas.cli.watching import watched
-from barnabas.client.groups import CLASSIC, GroupDescription
+from barnabas.client.groups import CLASSIC, STREAMS, DescribedMember, GroupDescription
 from barnabas.types import TopicPartition, by_topic
 
 app = typer.Typer(
@@ -163,6 +163,7 @@ def _whole(described: GroupDescription, rows: list[dict[str, Any]]) -> dict[str,
                 "epoch": m.epoch,
                 "assigned": assigned_to(described, m),
                 "target": m.target,
+                **({"tasks": m.tasks, "target_tasks": m.target_tasks} if m.kind == STREAMS else {}),
             }
             for m in described.members
         ],
@@ -200,10 +201,21 @@ def _members_table(described: GroupDescription) -> Table:
             m.client_host,
             m.kind,
             _epoch(m.epoch),
-            _places(assigned_to(described, m)),
-            _places(m.target) if described.type != CLASSIC else "-",
+            tasks_text(m.tasks) if m.kind == STREAMS else _places(assigned_to(described, m)),
+            _target_text(described, m),
         )
     return table
+
+
+def _target_text(described: GroupDescription, member: DescribedMember) -> str:
+    if described.type == CLASSIC:
+        return "-"
+    return tasks_text(member.target_tasks) if member.kind == STREAMS else _places(member.target)
+
+
+def tasks_text(tasks: dict[str, list[str]]) -> str:
+    """``active 0_0 0_2, standby 1_1``: tasks as Kafka Streams names them."""
+    return ", ".join(f"{role} {' '.join(names)}" for role, names in tasks.items()) or "-"
 
 
 def _offsets_table(described: GroupDescription, rows: list[dict[str, Any]]) -> Table:

@@ -12,7 +12,14 @@ from typing import cast
 
 from barnabas.group.group_table import GroupTable
 from barnabas.group.streams.configured_topology import ConfiguredTopology, Status
-from barnabas.group.streams.member import JOIN_EPOCH, StreamsMember, StreamsMemberState, TaskId
+from barnabas.group.streams.joining import owned_by
+from barnabas.group.streams.member import (
+    JOIN_EPOCH,
+    StreamsMember,
+    StreamsMemberState,
+    TaskId,
+    TaskRoles,
+)
 from barnabas.group.streams.records import by_subtopology
 from barnabas.group.streams.streams_group import Epochs, StreamsGroup
 from barnabas.group.streams.target_assignment import TAGS, delay_timer, wait_ms
@@ -64,7 +71,7 @@ class Answering:
             status=self._statuses(version, delay_ms is not None, at),
         )
         moved = member.assigned != self.old.assigned
-        if request.member_epoch == JOIN_EPOCH or moved:
+        if moved or self._lacks_answer(request):
             reply.active_tasks = _task_ids(member.assigned.active)
             reply.standby_tasks = _task_ids(member.assigned.standby)
             reply.warmup_tasks = _task_ids(member.assigned.warmup)
@@ -75,6 +82,16 @@ class Answering:
         if self.table.streams(group.group_id) is group:
             reply.endpoint_information_epoch = group.endpoint_epoch
         return reply
+
+    def _lacks_answer(self, request: StreamsGroupHeartbeatRequest) -> bool:
+        """Whether the member does not know its tasks: it joins, or the answer that named them was lost
+        (docs/divergence.md)."""
+        if request.member_epoch == JOIN_EPOCH or request.member_epoch != self.old.epoch:
+            return True
+        owned, held = owned_by(request), self.member.assigned
+        return owned is not None and owned != TaskRoles(
+            frozenset(held.active), held.standby, held.warmup
+        )
 
     def _delay_ms(self, target_epoch: int, at: Instant) -> float | None:
         """How long the next target assignment is delayed; None where it is not."""
