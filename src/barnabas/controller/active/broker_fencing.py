@@ -5,6 +5,11 @@ Until a broker's last partition is decided, its registration is not fenced yet. 
 `cluster.departing`, so it leads no further partition and enters no ISR. Every slice is a complete
 decision. If the controller changes between two slices, the next controller notices the same brokers
 and starts again.
+
+This is the fencing that the controller decides by itself, for any number of brokers. A broker that
+asks to be fenced gets a decision with its answer, for itself alone
+(:func:`~barnabas.controller.brokers.controlled_shutdown.fence_on_request`). Both take the changes
+of partitions from `isr_updates` and the record from `fence_change`.
 """
 
 from __future__ import annotations
