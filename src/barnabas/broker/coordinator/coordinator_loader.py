@@ -1,4 +1,4 @@
-"""Fills new coordinators from their partitions' logs, without keeping the loop from other work.
+"""Loads new coordinators from their partitions' logs without blocking the loop.
 
 The loader reads one shard after the other, in slices of at most ``SLICE_MS``; it brings bytes that are not in
 memory there in the background, while other shards load. It drops a shard whose leadership ended meanwhile. It
@@ -32,7 +32,7 @@ LOAD_RETRY_MS_MAX = 16_000.0
 
 
 class _Load(Generic[M]):
-    """How far a shard has been read."""
+    """The progress of one shard's loading."""
 
     __slots__ = ("attempts", "is_warm", "offset", "pending", "shard")
 
@@ -42,9 +42,9 @@ class _Load(Generic[M]):
         self.pending: Iterator[None] | None = None
         """Replays the batches that were read, one record per step."""
         self.is_warm = False
-        """Whether the next bytes were brought into memory just now, so that reading them does not block."""
+        """Whether a job has just read the next bytes: they are in memory."""
         self.attempts = 0
-        """How often the log could not be read."""
+        """The number of failed attempts to read the log."""
 
     def begin_again(self, machine: M) -> None:
         """Begin again with an empty `machine`."""
@@ -109,7 +109,7 @@ class CoordinatorLoader(Generic[M]):
             except Exception as error:
                 self._on_error(load, error)
                 self._schedule()
-                raise  # a fault of this program: told as one, and others are loaded
+                raise  # a bug: raise it, and load the others
             if self._ports.clock.now_ms() >= until_ms:
                 break
         self._schedule()
@@ -126,7 +126,7 @@ class CoordinatorLoader(Generic[M]):
         if load.offset >= log.log_end_offset:
             self._end(load)
             return
-        # The log as it is now: what stood there when the disk was asked may be compacted away.
+        # Read the present log: compaction may have removed what the job has read.
         block, load.is_warm = load.is_warm, False
         run = log.read(load.offset, self._read_bytes, block=block)
         if run is None:
@@ -134,7 +134,7 @@ class CoordinatorLoader(Generic[M]):
             self._loads.popleft()
             done = partial(self._on_read, load)
             self._ports.background.run(f"coordinators {log.log_dir}", job, done)
-        elif not run:  # compaction left nothing of what came last
+        elif not run:  # compaction has removed the last records
             self._end(load)
         else:
             load.pending = _replay(load, run)
@@ -145,7 +145,7 @@ class CoordinatorLoader(Generic[M]):
         self._on_loaded(load.shard)
 
     def _on_read(self, load: _Load[M], result: object) -> None:
-        # What the disk has against it is found again, and told, by the read that follows.
+        # The next read finds an error of the disk again, and reports it.
         load.is_warm = True
         self._loads.appendleft(load)
         self._schedule()
@@ -196,7 +196,7 @@ def _replay(load: _Load[M], run: Buffer) -> Iterator[None]:
 
 
 def _replay_control(shard: CoordinatorShard[M], producer_id: int, record: Record) -> None:
-    """The end of a transaction. Other control records mean nothing to a coordinator."""
+    """Replay the end of a transaction; coordinators ignore other control records."""
     kind = CONTROL_KEY.unpack_from(record.key or b"")[1]
     if kind in (ControlType.COMMIT, ControlType.ABORT):
         shard.machine.replay_marker(record.offset, producer_id, kind == ControlType.COMMIT)

@@ -1,4 +1,4 @@
-"""A led partition as coordinators see it, and the moments at which it becomes or ceases to be one.
+"""A led partition for its coordinator, and the beginning and the end of its leadership.
 
 The code that applies the metadata to the replicas of an internal topic calls `begin_leading` and
 `end_leading`; the coordinators then follow the high watermark by themselves.
@@ -32,7 +32,7 @@ class PartitionCoordinatorLog:
 
     @property
     def _log(self) -> PartitionLog:
-        """The log as it is now: a move between directories replaces it."""
+        """The present log: a move between directories replaces it."""
         self._last_log = self._partition.log or self._last_log
         return self._last_log
 
@@ -84,5 +84,6 @@ def begin_leading(coordinators: Coordinators[M], partition: Partition) -> None:
 
 
 def end_leading(coordinators: Coordinators[M], partition: Partition) -> None:
-    """It leads `partition` no longer: another broker does, the log failed, or the topic is gone."""
+    """This broker no longer leads `partition`: another broker does, the log failed, or the topic
+    was deleted."""
     coordinators.on_resigned(partition.index)

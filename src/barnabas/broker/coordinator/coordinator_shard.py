@@ -1,7 +1,8 @@
-"""One coordinator: a machine, the partition its records stand in, and those who wait for both.
+"""One coordinator: a machine, the partition that has its records, and the requests that wait for
+the two.
 
 Owns the order *decide → replay as uncommitted → append → reply when committed* for one partition,
-and the undoing of what the log refused. Knows nothing of loading, routing or wake-ups
+and undoes decisions that the log refuses. It does not know loading, routing or wake-ups
 (:mod:`barnabas.broker.coordinator.coordinators`).
 
 Invariants: ``committed <= written <= next_offset``; the machine has replayed exactly the records
@@ -35,7 +36,7 @@ RECORD_OVERHEAD_BYTES = 31
 
 
 class Marker(NamedTuple):
-    """The end of a transaction in one partition, as its coordinator has it written."""
+    """A transaction's marker for one partition."""
 
     producer_id: int
     producer_epoch: int
@@ -66,7 +67,7 @@ class CoordinatorMachine(Protocol):
         where the bytes are damaged."""
 
     def expect(self, next_offset: int, /) -> None:
-        """The next record that is decided will have the offset `next_offset`. This is called before every
+        """Expect that the next record gets the offset `next_offset`; called before every
         operation."""
 
     def replay(self, offset: int, producer_id: int, record: Any, /) -> None:
@@ -150,7 +151,7 @@ _ANSWERS = {
 
 
 def answer_of(error: KafkaError) -> KafkaError:
-    """A fault of the log in the words of a coordinator's clients."""
+    """The error for a coordinator's clients that corresponds to an error of the log."""
     code = _ANSWERS.get(error.code)
     return error if code is None else KafkaError(code, error.message)
 
@@ -225,7 +226,7 @@ class CoordinatorShard(Generic[M]):
         self.committed = log.high_watermark
         self.written = self.next_offset = log.log_start_offset
         self.latecomers = Latecomers(write_timeout_ms)
-        """The callers that wait until the coordinator is active."""
+        """The requests that wait until the coordinator is active."""
         self._write_timeout_ms = write_timeout_ms
         self._batch: list[tuple[bytes, bytes | None]] = []
         self._batch_bytes = 0
@@ -288,7 +289,7 @@ class CoordinatorShard(Generic[M]):
             try:
                 self._enqueue(outcome, at)
             except KafkaError as error:
-                # What it decided about will not be written.
+                # The records on which it is based will not be written.
                 self.machine.revert_to(self.next_offset)
                 refused = error
         event = _Event(self.next_offset, at.now_ms + self._write_timeout_ms, outcome, done)
@@ -296,7 +297,8 @@ class CoordinatorShard(Generic[M]):
         if waits:
             (self._batch_events if self._batch else self._waiting).append(event)
         try:
-            # A callback may decide something at once: it comes after this event, which has its place by now.
+            # This event has its place now: a callback may decide something at once, which comes
+            # after it.
             if outcome.replies:
                 _reply_all(outcome.replies)
             if outcome.effects:
@@ -309,9 +311,9 @@ class CoordinatorShard(Generic[M]):
                 self.advance(self.log.high_watermark, at)
 
     def end_transaction(self, marker: Marker, done: Done, at: Instant) -> None:
-        """Write a transaction's marker behind everything decided before it: what its producer wrote here
-        holds from now on, or never did. `done` gets None once the marker is committed, or why it is not.
-        Raises ``KafkaError`` where the log refuses it, and nothing has changed then."""
+        """Write a transaction's marker after everything that was decided before it. `done` gets
+        None when the marker is committed, or the error. Raises ``KafkaError`` where the log refuses
+        it, and nothing has changed then."""
         error = self._write(at)
         if error is not None:
             raise error
@@ -359,7 +361,7 @@ class CoordinatorShard(Generic[M]):
     def _built(self, records: list[tuple[bytes, bytes | None]], wall_ms: int) -> bytes:
         batch = build_batch(records, timestamp_ms=wall_ms, codec=self.codec)
         room = self.log.batch_bytes_max
-        if self.codec and len(batch) > room:  # it did not shrink
+        if self.codec and len(batch) > room:  # compression did not help
             batch = build_batch(records, timestamp_ms=wall_ms)
         if len(batch) > room and self.codec != Codec.ZSTD:
             # An assignment of 100,000 partitions is a quarter of its size then.
@@ -511,11 +513,12 @@ class CoordinatorShard(Generic[M]):
             self._batch_bytes += size
             self.next_offset += 1
         if self._batch_bytes > room:
-            # Write it alone: compressed it may be small enough, and no other operation fails with it.
+            # Write it alone: it may be small enough when compressed, and no other operation fails
+            # with it.
             self._make_room(at)
 
     def _make_room(self, at: Instant) -> None:
-        """Drop what was decided after records that are lost, since it is lost with them."""
+        """Drop decisions that follow lost records: they are lost, too."""
         error = self._write(at)
         if error is not None:
             raise error

@@ -109,7 +109,7 @@ class Coordinators(Generic[M]):
         )
         self._shards: dict[int, CoordinatorShard[M]] = {}
         self.load_times = Window(ports.clock.now_ms())
-        """How long shards took from election to being loaded, in milliseconds."""
+        """The times from election to the end of loading, in milliseconds."""
         self._elected_ms: dict[int, float] = {}
         """The time of election of each partition whose shard is not loaded yet."""
         self._on_end: dict[int, Callable[[], None]] = {}
@@ -139,7 +139,8 @@ class Coordinators(Generic[M]):
     # Requests
 
     def write(self, key: str, operation: Operation[M], done: Done | None = None) -> None:
-        """Decide something about `key`. `done` gets the reply when it is committed, or the error."""
+        """Run an operation on the shard of `key`. `done` gets the reply when it is committed, or
+        the error."""
         self.write_in(self.partition_for(key), operation, done)
 
     def write_in(self, partition: int, operation: Operation[M], done: Done | None = None) -> None:
@@ -167,7 +168,7 @@ class Coordinators(Generic[M]):
             done(answer_of(error))
 
     def write_all(self, operation: Operation[M]) -> None:
-        """Decide something in every active shard, for example after a topic was deleted."""
+        """Run an operation on every active shard, for example after a topic was deleted."""
         active = [partition for partition in sorted(self._shards) if self._shards[partition].active]
         call_all(partial(self.write_in, partition, operation) for partition in active)
 
@@ -299,7 +300,7 @@ class Coordinators(Generic[M]):
         try:
             for shard in shards:
                 shard.flush(at)
-        finally:  # a fault in one is no reason for the others to wait
+        finally:  # an error in one shard must not stop the others
             for shard in shards:
                 self._after(shard)
 
@@ -315,7 +316,7 @@ class Coordinators(Generic[M]):
         self._wakeup, self._wakeup_ms = None, math.inf
         at = self._instant()
         shards = [shard for _, shard in sorted(self._shards.items())]
-        earliest_ms = at.now_ms + AFTER_FAULT_MS  # what failed may be due still
+        earliest_ms = at.now_ms + AFTER_FAULT_MS  # the failed work may still be due
         try:
             due = (shard for shard in shards if shard.deadline_ms() <= at.now_ms)
             call_all(partial(shard.on_deadline, at) for shard in due)
@@ -346,7 +347,7 @@ class Coordinators(Generic[M]):
             shard.on_loaded(self._instant())
         except Exception as fault:
             if not shard.active:
-                raise  # it is loaded once more
+                raise  # it is loaded again
             raise_soon(self._ports.wakeups, fault)
         self._ports.log(
             "info", "coordinator.loaded", topic=self.topic, partition=shard.partition,

@@ -1,4 +1,4 @@
-"""One replica with its role, and the requests that wait for its watermarks.
+"""Replicas with their roles, and the requests that wait for their watermarks.
 
 Source: Kafka's ``Partition``, ``DelayedProduce``, ``AlterPartitionManager``.
 """

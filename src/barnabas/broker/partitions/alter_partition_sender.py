@@ -1,9 +1,9 @@
-"""ISR changes on their way to the controller: AlterPartition, batched, one request at a time.
+"""Sends ISR changes to the controller: AlterPartition, batched, one request at a time.
 
-Behaviour: Kafka's AlterPartitionManager. A refusal that cannot become a yes takes the proposal back;
-where the controller knows newer metadata, or this leader is none any more, the metadata log will
-say so and the proposal waits for that; everything else is asked again. A yes to a smaller ISR holds once
-the metadata log brings it, a yes to a larger one at once.
+Behaviour: Kafka's AlterPartitionManager. A refusal that is final withdraws the proposal. If the
+controller has newer metadata, or this broker no longer leads, the proposal waits for the metadata
+log. Every other refusal is retried. An accepted smaller ISR takes effect with the metadata log, an
+accepted larger one at once.
 
 Version notes: version 3 carries the members' broker epochs (KIP-903).
 
@@ -169,9 +169,9 @@ class AlterPartitionSender:
         if code == ErrorCode.NONE:
             before = leader.isr
             if isinstance(proposal.state, PendingShrink):
-                # It holds from where the metadata log says so: a higher min.insync.replicas may be
-                # before it there, and with fewer members and the old minimum this leader would commit
-                # alone while the one that left is still eligible to lead (KIP-966).
+                # It takes effect at its place in the metadata log: a higher min.insync.replicas may
+                # come before it. With fewer members and the old minimum this leader would commit
+                # alone while the member that left is still eligible to lead (KIP-966).
                 self._count(partition, before, tuple(answer.isr))
             elif leader.on_committed(
                 proposal,

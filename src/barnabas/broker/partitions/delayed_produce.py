@@ -1,5 +1,5 @@
-"""The requests that wait for replication: produce with acks=all, or for a sync where ``flush.messages``
-asks for one.
+"""Produce requests that wait: with acks=all for replication, or for a sync if ``flush.messages``
+demands one.
 
 A :class:`DelayedProduce` is one request whose batches are appended and not yet on every member of the
 ISR (or not yet on this broker's device). Each partition settles its own slot; when all are settled, or
@@ -49,7 +49,7 @@ class DelayedProduce:
     ) -> None:
         """`finish` gets a response with an error before it goes out (to name new leaders)."""
         self.failed = False
-        """Whether a part of it was refused or lost."""
+        """Whether a batch was refused or lost."""
         self._response = response
         self._deadlines = deadlines
         self._finish = finish
@@ -61,8 +61,8 @@ class DelayedProduce:
     def add(
         self, partition: Partition, offset: int, answer: PartitionProduceResponse, acks: int
     ) -> None:
-        """Wait until `partition` has everything before `offset` on all of its ISR (`acks` -1), or here
-        (1), each as durable as its configuration asks."""
+        """Wait until all records of `partition` before `offset` are on its whole ISR (`acks` -1) or
+        on this broker (1), as durable as the configuration demands."""
         if partition.wait_for(offset, self, len(self.slots), replicated=acks == -1):
             # The error code if the request times out first.
             answer.error_code = ErrorCode.REQUEST_TIMED_OUT
@@ -70,7 +70,7 @@ class DelayedProduce:
             self.remaining += 1
 
     def start(self, deadline_ms: float, *, failed: bool) -> Parked:
-        """All its batches are appended or refused (`failed`: some were refused)."""
+        """Begin to wait: all batches are appended or refused (`failed`: some were refused)."""
         self.failed = self.failed or failed
         self._deadlines.add(self, deadline_ms)
         return self.parked

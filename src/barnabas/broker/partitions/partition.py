@@ -51,7 +51,8 @@ class PartitionHost(ReplicaHost, Protocol):
     def propose_isr(self, partition: Partition, proposal: IsrProposal) -> None: ...
     def check_and_complete(self, session: FetchSession[Partition]) -> None: ...
     def on_fault(self, fault: Exception) -> None:
-        """A listener raised this when notified of a watermark or of the end of a leadership."""
+        """Handle an exception of a listener that was notified of a watermark or of the end of a
+        leadership."""
 
 
 class Partition(Replica):
@@ -87,14 +88,15 @@ class Partition(Replica):
         """The produce requests with acks=1 that wait for a sync, made for the first one."""
         self._high_watermark_listeners: list[OnHighWatermark] = []
         self.low_watermark_waiters = LowWatermarkWaiters(host.on_fault)
-        """Checks of DeleteRecords, made whenever the low watermark or the leadership moves."""
+        """Requests of DeleteRecords that check again whenever the low watermark or the leadership
+        moves."""
 
     @property
     def is_leader(self) -> bool:
         return self.leader is not None
 
     def become_leader(self, state: PartitionState) -> bool:
-        """This replica leads, by the metadata. Returns whether that is a new leadership."""
+        """Lead, as the metadata say. Returns whether that is a new leadership."""
         log = self.log
         if log is None:
             self.update_state(state)
@@ -126,8 +128,8 @@ class Partition(Replica):
         return True
 
     def become_follower(self, state: PartitionState) -> bool:
-        """Another replica leads, or none, by the metadata. Returns whether the leader or its epoch is
-        new."""
+        """Follow, as the metadata say: another replica leads, or none. Returns whether the leader
+        or its epoch is new."""
         moved = state.leader_epoch != self.leader_epoch or state.leader != self.leader_id
         self.update_state(state)
         if self.leader is not None:
@@ -170,7 +172,7 @@ class Partition(Replica):
             self._notify_session(watcher)
 
     def leave_readers_by_name(self) -> None:
-        """Another topic has its name by now, which readers by name mean."""
+        """Let sessions that read by name go: another topic has this name now."""
         for watchers in (self.append_watchers, self.high_watermark_watchers):
             for watcher in [watcher for watcher in watchers if not watcher.session.uses_ids]:
                 del watchers[watcher]
@@ -222,7 +224,7 @@ class Partition(Replica):
         if not info.duplicate:
             if log.flush_is_due or log.durability.rolled_since_sync:
                 self._host.after_append(log, before)
-                if self.log is not log:  # its directory failed in this moment
+                if self.log is not log:  # the append took its directory offline
                     raise self.not_leader()
             self._on_appended(leader, before)
         return info
@@ -231,7 +233,7 @@ class Partition(Replica):
         for watcher in self.append_watchers:
             session, follower = watcher.session, watcher.follower
             if follower is not None and follower.log_end_offset >= before:
-                # It had everything when it last asked, though that fetch did not name this partition.
+                # Its last fetch had everything, although it did not name this partition.
                 if session.last_fetch_ms > follower.last_caught_up_ms:
                     follower.last_caught_up_ms = session.last_fetch_ms
             session.dirty[watcher] = None
@@ -291,8 +293,8 @@ class Partition(Replica):
                 self._host.check_and_complete(session)
         is_news = self._host.propagates_high_watermarks
         for watcher in self.append_watchers:
-            # Followers learn it with their next answer; it is a reason for one only where consumers read
-            # from followers, as in Kafka.
+            # Followers learn it with their next answer. As in Kafka, it causes an answer only if
+            # consumers read from followers.
             session = watcher.session
             session.dirty[watcher] = None
             if is_news and session.delayed_fetch is not None:
@@ -325,7 +327,7 @@ class Partition(Replica):
         return True
 
     def on_flushed(self) -> None:
-        """A sync that ``flush.messages`` asked for is over."""
+        """Settle waiters: a sync that ``flush.messages`` demanded has ended."""
         if self._flush_waiters is not None and self.log is not None:
             self._flush_waiters.complete_to(self.log.flushed_end_offset, ErrorCode.NONE)
         self.advance_high_watermark()
@@ -344,7 +346,7 @@ class Partition(Replica):
     # -- followers -------------------------------------------------------------------------------
 
     def follow_watermarks(self, high_watermark: int, log_start: int) -> None:
-        """The leader's watermarks, as a follower learns them with each fetch."""
+        """Take over the leader's watermarks, which come with each fetch."""
         log = self.log
         if log is None:
             raise self.offline()
@@ -359,7 +361,7 @@ class Partition(Replica):
     def on_follower_fetch(
         self, follower: FollowerProgress, watcher: SessionPartition[Partition], broker_epoch: int
     ) -> None:
-        """A valid fetch of a follower, which has everything before `watcher.fetch_offset`."""
+        """Note a valid fetch of a follower: it has everything before `watcher.fetch_offset`."""
         leader, log, host = self.leader, self.log, self._host
         if leader is None or log is None:
             return
@@ -388,7 +390,8 @@ class Partition(Replica):
         if leader is None or log is None or len(leader.isr) == 1:
             return False
         now_ms = host.now_ms()
-        # Who fetched what there was is caught up, though its fetches name only what moved.
+        # A follower that has fetched everything is caught up, although its fetches name only
+        # partitions that moved.
         for watcher in self.append_watchers:
             follower = watcher.follower
             if follower is not None and follower.log_end_offset >= log.log_end_offset:
@@ -401,8 +404,8 @@ class Partition(Replica):
         return proposal is not None
 
     def on_isr_changed(self) -> None:
-        """The ISR changed, or the set of replicas that may be in it. The watermarks may move, and followers
-        that had caught up before may join."""
+        """Apply a change of the ISR or of the replicas that may join it: the watermarks may move,
+        and followers that have caught up may join."""
         self.advance_high_watermark()
         self.low_watermark_waiters.check_and_complete()
         self.maybe_expand_isr()
@@ -460,7 +463,8 @@ class Partition(Replica):
         return target
 
     def on_start_moved(self) -> None:
-        """Retention deleted the first records: readers learn the new start with their next responses."""
+        """Let readers learn the new start with their next responses: retention has deleted the
+        first records."""
         for watcher in (*self.append_watchers, *self.high_watermark_watchers):
             watcher.session.mark(watcher)
         self.low_watermark_waiters.check_and_complete()

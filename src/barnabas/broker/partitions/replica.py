@@ -1,4 +1,4 @@
-"""One replica's log as its readers and its leader see it, whatever its role.
+"""One replica's log for its readers and its leader, whatever its role.
 
 Checks what readers believe (leader epochs, offsets), reads, and does as a follower what the leader's
 answers ask for. A disk error takes the directory offline and becomes KAFKA_STORAGE_ERROR; a corrupt batch is
@@ -34,7 +34,8 @@ class ReplicaHost(Protocol):
 
 
 class Replica:
-    """Identity, place in the metadata, log. `log` is None where the directory failed."""
+    """A replica's identity, its state in the metadata, and its log. `log` is None if its directory
+    failed."""
 
     __slots__ = (
         "_disk",
@@ -90,9 +91,9 @@ class Replica:
         self.replicas = state.replicas
 
     def begin_epoch(self, log: PartitionLog, epoch: int) -> bool:
-        """This replica leads from here on. A process that comes after this one knows the epoch, too, though
-        nothing may be written in it: with it this leader commits what older ones wrote. False where the
-        log's directory failed."""
+        """Write down that this replica leads in `epoch`, even if no record is written in it: this
+        leader commits older leaders' records with it, so its next process has to know it. Returns
+        False if the log's directory failed."""
         log.epochs.assign(epoch, log.log_end_offset)
         try:
             if log.log_end_offset:
@@ -174,7 +175,7 @@ class Replica:
     # -- a follower's log ------------------------------------------------------------------------
 
     def append_as_follower(self, records: Buffer) -> None:
-        """Append what the leader sent. Raises what the log has against it (what stood before that is
+        """Append the leader's records. Raises the log's error (records before the fault are
         appended), KAFKA_STORAGE_ERROR."""
         log = self.online_log()
         before = log.log_end_offset
@@ -194,12 +195,12 @@ class Replica:
         """Remove the records that the leader does not have. Raises KAFKA_STORAGE_ERROR."""
         log = self.online_log()
         if not self._on_disk(lambda: log.truncate_to(offset)):
-            # An epoch may have begun here without a record: the leader knows nothing of it.
+            # An epoch may have begun here without a record, and the leader does not know it.
             log.epochs.truncate_from_end(log.log_end_offset)
             self._on_disk(log.epochs.write)
 
     def start_over_at(self, offset: int) -> None:
-        """Remove all records, since the leader's log begins behind this one's end."""
+        """Remove all records: the leader's log begins after this one's end."""
         log = self.online_log()
         self._on_disk(lambda: log.truncate_fully_and_start_at(offset))
 
@@ -210,7 +211,7 @@ class Replica:
             raise self._error_of(error) from error
 
     def _error_of(self, error: OSError | CorruptLogError) -> KafkaError:
-        """The error that readers get for a fault of the log."""
+        """The error for readers that corresponds to a fault of the log."""
         return self.on_disk_error(error) if isinstance(error, OSError) else self.on_corrupt(error)
 
     # -- errors ----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Who waits for a partition's watermarks.
+"""Requests that wait for a partition's watermarks.
 
 :class:`OffsetWaiters` are settled exactly once each: when the high watermark reaches their offset, or
 when the leadership that they wait for ends. :class:`LowWatermarkWaiters` are asked again whenever the
@@ -38,7 +38,7 @@ class Waiter(Protocol):
 
 
 class OffsetWaiters:
-    """(offset, waiter, its slot), by offset: appends come in that order."""
+    """Offset, waiter and the waiter's slot, sorted by offset: appends come in that order."""
 
     __slots__ = ("_on_fault", "_waiting")
 
