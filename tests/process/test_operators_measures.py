@@ -157,3 +157,23 @@ def test_members_of_both_consumer_protocols_are_removed(run: Command, client: Co
             (removed,) = run.json(*words, "--member", member["member_id"], "--yes")
             assert removed["outcome"] == "removed"
             assert run.json("groups", "describe", group, "--members")["members"] == []
+
+
+def test_a_skewed_cluster_is_balanced_and_stays_so(run: Command, client: Connected) -> None:
+    run("topics", "create", "skewed", "--replica-assignment", "1:2,1:2,1:2,1:2")
+    with client.producer() as producer:
+        for number in range(40):
+            value = bytes(100_000)
+            producer.send(ProducerRecord("skewed", value, partition=number % 4))
+    words = ["cluster", "balance", "--sample", "0.1", "--tolerance", "25"]
+    planned = run.json(*words, "--dry-run")
+    assert not planned["executed"]
+    assert {tuple(p.replicas) for p in client.topic("skewed").partitions.values()} == {(1, 2)}
+    sizes = [[load["bytes"] for load in planned[when]] for when in ("before", "after")]
+    assert max(sizes[1]) < max(sizes[0]) and sum(sizes[0]) == sum(sizes[1])
+    done = run.json(*words, "--throttle", "1G")
+    assert done["executed"] and all(row["refused"] is None for row in done["partitions"])
+    placed = client.topic("skewed").partitions
+    assert any(3 in partition.replicas for partition in placed.values())
+    assert run.json(*words, "--dry-run")["replicas_copied"] == 0
+    assert run.json("reassign", "throttle") == {}

@@ -9,6 +9,7 @@ from dataclasses import asdict
 import typer
 
 from barnabas.cli.certificates.days_left import certificates_of, say_what_ends
+from barnabas.cli.commands.balance import balance
 from barnabas.cli.commands.client_metrics import client_metrics
 from barnabas.cli.commands.cluster_events import events
 from barnabas.cli.connection.connect import (
@@ -45,6 +46,7 @@ QUORUM_MS = 5_000.0
 app = typer.Typer(help="The cluster as a whole.", no_args_is_help=True)
 app.command()(events)
 app.command()(client_metrics)
+app.command()(balance)
 
 
 @app.callback()

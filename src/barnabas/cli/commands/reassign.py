@@ -72,7 +72,7 @@ def plan(
         raise Failure("say one of --drain, --balance and --replication-factor", USAGE)
     with cluster(bootstrap, data) as connected:
         present = placed(connected, topic)
-        racks, closed = _brokers(connected)
+        racks, closed = takers(connected)
     assignment = {partition: state.target for partition, state in present.items()}
     _check_known(leaving, racks, assignment)
     try:
@@ -304,7 +304,7 @@ def _list(brokers: Iterable[int]) -> str:
 # -- the cluster ---------------------------------------------------------------------------------
 
 
-def _brokers(connected: Connected) -> tuple[dict[int, str | None], set[int]]:
+def takers(connected: Connected) -> tuple[dict[int, str | None], set[int]]:
     """The racks of all brokers, and those that take no replica: fenced, or wholly cordoned (KIP-1066)."""
     brokers = connected.describe_cluster().brokers
     closed = {

@@ -149,7 +149,7 @@ def _give_one(
             return False
         for partition in held[giver]:
             replicas = target[partition]
-            if taker not in replicas and _keeps_racks(replicas, giver, taker, brokers):
+            if taker not in replicas and keeps_racks(replicas, giver, taker, brokers):
                 target[partition] = tuple([taker if b == giver else b for b in replicas])
                 held[giver].remove(partition)
                 held[taker].append(partition)
@@ -162,7 +162,8 @@ def _give_one(
     return False
 
 
-def _keeps_racks(replicas: Sequence[int], giver: int, taker: int, brokers: Brokers) -> bool:
+def keeps_racks(replicas: Sequence[int], giver: int, taker: int, brokers: Brokers) -> bool:
+    """Whether the partition is on as many racks after the move."""
     before = {brokers.rack(b) for b in replicas}
     after = {brokers.rack(b) for b in replicas if b != giver} | {brokers.rack(taker)}
     return len(after) >= len(before)
