@@ -32,6 +32,7 @@ COMMANDS: dict[str, str] = {
     "migrate": "barnabas.cli.commands.migrate",
     "zookeeper": "barnabas.cli.commands.zookeeper",
     "log": "barnabas.cli.commands.log",
+    "doctor": "barnabas.cli.commands.doctor",
     "debug": "barnabas.cli.commands.debug",
     "dashboards": "barnabas.cli.commands.dashboards",
     "console": "barnabas.cli.commands.console",

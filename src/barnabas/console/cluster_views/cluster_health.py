@@ -12,6 +12,7 @@ from barnabas import __version__
 from barnabas.cli.commands.cluster import states_of
 from barnabas.cli.connection.many_brokers import gathered
 from barnabas.cli.connection.quorum_client import QuorumClient
+from barnabas.cli.measures.log_directories import DirectoryUse, directories_of
 from barnabas.cli.reports.quorum_view import QuorumView, view_of
 from barnabas.client.admin import BrokerDescription
 from barnabas.client.network.cluster_metadata import PartitionMetadata, TopicMetadata
@@ -20,7 +21,6 @@ from barnabas.console.cluster_views.parts import Part, part
 from barnabas.host.client import Connected
 from barnabas.metadata.features import METADATA_VERSION, metadata_version_name
 from barnabas.types import Endpoint
-from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.api_versions_request import ApiVersionsRequest
 from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
 from barnabas.wire.messages.describe_log_dirs_request import DescribeLogDirsRequest
@@ -32,24 +32,6 @@ NAMED_MAX = 4
 """The number of partitions that a problem names."""
 LAG_MS_MAX = 5_000
 """The lag of a voter above which there is a problem."""
-
-
-@dataclass(slots=True)
-class DirectoryUse:
-    """One log directory of a node, as its broker describes it."""
-
-    path: str
-    problem: str
-    replicas: int
-    bytes_held: int
-    total: int
-    usable: int
-    is_cordoned: bool
-
-    @property
-    def share(self) -> float | None:
-        """The used share of its disk; None if it is not known."""
-        return None if self.total <= 0 or self.usable < 0 else 1 - self.usable / self.total
 
 
 @dataclass(slots=True)
@@ -195,24 +177,6 @@ def _ask_nodes(connected: Connected, nodes: Sequence[NodeView]) -> dict[str, str
 
 def _level(name: str, level: int) -> str:
     return metadata_version_name(level) if name == METADATA_VERSION else str(level)
-
-
-def directories_of(answer: Any) -> list[DirectoryUse]:
-    """The directories in a ``DescribeLogDirsResponse``."""
-    reasons = {offline.log_dir: offline.reason for offline in answer.offline_reasons}
-    return [
-        DirectoryUse(
-            result.log_dir,
-            reasons.get(result.log_dir, "")
-            or (ErrorCode(result.error_code).name if result.error_code else ""),
-            sum(len(topic.partitions) for topic in result.topics),
-            sum(p.partition_size for topic in result.topics for p in topic.partitions),
-            result.total_bytes,
-            result.usable_bytes,
-            result.is_cordoned,
-        )
-        for result in answer.results
-    ]
 
 
 # -- what is wrong --------------------------------------------------------------------------------

@@ -11,11 +11,12 @@ from typing import Any
 from barnabas.cli.commands.leaders import KINDS, why_no_election
 from barnabas.cli.commands.reassign import ask_for
 from barnabas.cli.connection.many_brokers import gathered
+from barnabas.cli.measures.log_directories import DirectoryUse, directories_of
 from barnabas.cli.measures.partition_figures import Sizes, sizes_in
 from barnabas.cli.reassignment import reassignment_throttle as throttling
 from barnabas.cli.reassignment.reassignment_progress import Ongoing, ongoing, under_way
 from barnabas.client.operations import elect
-from barnabas.console.cluster_views.cluster_health import NODE_MS, DirectoryUse, directories_of
+from barnabas.console.cluster_views.cluster_health import NODE_MS
 from barnabas.console.cluster_views.histories import Histories
 from barnabas.host.client import Connected
 from barnabas.types import TopicPartition
