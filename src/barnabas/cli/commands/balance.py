@@ -48,7 +48,7 @@ COLUMNS = {
 
 
 class BalancePlan(NamedTuple):
-    """What is there, what shall be, and what each partition weighs."""
+    """The present replicas, those that change, and the weight of each partition."""
 
     present: Assignment
     changes: Assignment

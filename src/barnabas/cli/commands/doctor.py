@@ -14,7 +14,7 @@ import typer
 from barnabas.cli.connection.connect import AsJson, Bootstrap, Data, cluster, show, table_of
 from barnabas.cli.doctor.examination import examine
 from barnabas.cli.doctor.facts import gather_facts
-from barnabas.cli.doctor.findings import Finding, Severity, worst
+from barnabas.cli.doctor.findings import ClusterFinding, Severity, worst
 from barnabas.cli.plain_text import on_one_line, say
 from barnabas.cli.watching import watched
 
@@ -49,7 +49,7 @@ def command(
         raise typer.Exit(status)
 
 
-def _show(cluster_id: str, brokers: int, findings: Sequence[Finding]) -> None:
+def _show(cluster_id: str, brokers: int, findings: Sequence[ClusterFinding]) -> None:
     counts = Counter(finding.severity for finding in findings)
     counted = ", ".join(
         f"{counts[severity]} {severity.name.lower()}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from barnabas.cli.doctor.facts import ClusterFacts
-from barnabas.cli.doctor.findings import Finding, Severity, count_of, some
+from barnabas.cli.doctor.findings import ClusterFinding, Severity, count_of, some
 from barnabas.cli.measures.topic_figures import problems_of
 from barnabas.cli.measures.topic_settings import min_isr_of
 from barnabas.cli.measures.units import bytes_text, seconds_text
@@ -25,7 +25,7 @@ AUTO_CREATE = "auto.create.topics.enable"
 UNCLEAN = "unclean.leader.election.enable"
 
 
-def check_partitions(facts: ClusterFacts) -> Iterator[Finding]:
+def check_partitions(facts: ClusterFacts) -> Iterator[ClusterFinding]:
     found: dict[str, list[str]] = {}
     waits: set[int] = set()
     for topic in facts.topics:
@@ -37,7 +37,7 @@ def check_partitions(facts: ClusterFacts) -> Iterator[Finding]:
                 waits.update(partition.isr or partition.replicas)
     if offline := found.get("offline"):
         brokers = ", ".join(map(str, sorted(waits)))
-        yield Finding(
+        yield ClusterFinding(
             "offline-partition", CRITICAL,
             f"{count_of(offline, 'partition')} without a leader: {some(offline)}",
             f"No replica that may lead is alive. The last in-sync replicas are on brokers {brokers}.",
@@ -45,7 +45,7 @@ def check_partitions(facts: ClusterFacts) -> Iterator[Finding]:
         )  # fmt: skip
     led_under = [name for name in found.get("under_min_isr", ()) if name not in (offline or ())]
     if led_under:
-        yield Finding(
+        yield ClusterFinding(
             "under-min-isr", CRITICAL,
             f"{count_of(led_under, 'partition')} under min.insync.replicas: {some(led_under)}",
             "Producers with acks=all receive NOT_ENOUGH_REPLICAS.",
@@ -55,7 +55,7 @@ def check_partitions(facts: ClusterFacts) -> Iterator[Finding]:
         n for n in found.get("under_replicated", ()) if n not in {*led_under, *(offline or ())}
     ]
     if lacking:
-        yield Finding(
+        yield ClusterFinding(
             "under-replicated", WARNING,
             f"{count_of(lacking, 'partition')} with a replica out of sync: {some(lacking)}",
             "One loss less is survived: a broker is down, restarts, or its disk or network is slow.",
@@ -63,28 +63,28 @@ def check_partitions(facts: ClusterFacts) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def check_moves(facts: ClusterFacts) -> Iterator[Finding]:
+def check_moves(facts: ClusterFacts) -> Iterator[ClusterFinding]:
     stuck = [move for move in facts.moves if move.waits_for is not None]
     if stuck:
         names = [str(move.partition) for move in stuck]
-        yield Finding(
+        yield ClusterFinding(
             "stuck-reassignment", WARNING,
             f"{count_of(names, 'reassignment')} cannot end: {some(names)}",
             f"{'; '.join(sorted({str(move.waits_for) for move in stuck}))} is waited for.",
             "barnabas reassign status; barnabas reassign cancel", PARTITIONS,
         )  # fmt: skip
     if facts.is_throttled and not facts.moves:
-        yield Finding(
+        yield ClusterFinding(
             "left-throttle", WARNING, "A replication throttle is left, and nothing is being moved",
             "Followers that come back catch up at the throttled rate.",
             "barnabas reassign throttle --remove", PARTITIONS,
         )  # fmt: skip
 
 
-def check_transactions(facts: ClusterFacts) -> Iterator[Finding]:
+def check_transactions(facts: ClusterFacts) -> Iterator[ClusterFinding]:
     for hanging in facts.hanging:
         tp, start = hanging.partition, hanging.producer.transaction_start
-        yield Finding(
+        yield ClusterFinding(
             "hanging-transaction", CRITICAL,
             f"A transaction hangs in {tp} from offset {start} on",
             f"{hanging.reason}. Readers with read_committed get nothing behind it, and compaction stops"
@@ -94,7 +94,7 @@ def check_transactions(facts: ClusterFacts) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def check_groups(facts: ClusterFacts) -> Iterator[Finding]:
+def check_groups(facts: ClusterFacts) -> Iterator[ClusterFinding]:
     before = {group.described.group_id: group for group in facts.groups_before}
     for group in facts.groups:
         name, state = group.described.group_id, group.described.state
@@ -103,7 +103,7 @@ def check_groups(facts: ClusterFacts) -> Iterator[Finding]:
         if state in REBALANCING and first is not None and first.described.state in REBALANCING:
             epochs = (first.described.epoch, group.described.epoch)
             if epochs[0] == epochs[1]:
-                yield Finding(
+                yield ClusterFinding(
                     "stuck-rebalance", WARNING,
                     f"Group {name} is {state} for {facts.sample_s:.0f} s or more",
                     "A member does not give up its partitions or does not join: it is blocked, or slower"
@@ -111,7 +111,7 @@ def check_groups(facts: ClusterFacts) -> Iterator[Finding]:
                 )  # fmt: skip
         behind = "" if group.seconds is None else f", {seconds_text(group.seconds)}"
         if group.lag and not group.described.members:
-            yield Finding(
+            yield ClusterFinding(
                 "unread-group", NOTICE,
                 f"Group {name} has no members and is {group.lag} records behind{behind}",
                 "Nothing reads in it; once retention deletes those records they are lost for it.",
@@ -119,7 +119,7 @@ def check_groups(facts: ClusterFacts) -> Iterator[Finding]:
             )  # fmt: skip
         elif first is not None and group.lag > first.lag:
             speed = (group.lag - first.lag) / max(facts.sample_s, 0.001)
-            yield Finding(
+            yield ClusterFinding(
                 "growing-lag", WARNING,
                 f"Group {name} falls behind: {group.lag} records{behind}",
                 f"It grew by {speed:.0f} records/s for {facts.sample_s:.0f} s: its members read more"
@@ -127,7 +127,7 @@ def check_groups(facts: ClusterFacts) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def check_balance(facts: ClusterFacts) -> Iterator[Finding]:
+def check_balance(facts: ClusterFacts) -> Iterator[ClusterFinding]:
     brokers = [broker.node_id for broker in facts.brokers if not broker.fenced]
     if len(brokers) < 2:
         return
@@ -146,7 +146,7 @@ def check_balance(facts: ClusterFacts) -> Iterator[Finding]:
     see = "barnabas cluster balance --dry-run"
     if max(held.values()) >= SKEWED_BYTES_MIN and spread_of(held.values()) > SKEW_MAX:
         most = max(held, key=lambda broker: held[broker])
-        yield Finding(
+        yield ClusterFinding(
             "skewed-sizes", WARNING,
             f"Broker {most} holds {bytes_text(held[most])},"
             f" {spread_of(held.values()):.0%} more than the mean",
@@ -155,13 +155,13 @@ def check_balance(facts: ClusterFacts) -> Iterator[Finding]:
     mean = sum(led.values()) / len(led)
     if mean >= SKEWED_LEADERS_MIN and spread_of(led.values()) > SKEW_MAX:
         most = max(led, key=lambda broker: led[broker])
-        yield Finding(
+        yield ClusterFinding(
             "skewed-leaders", WARNING,
             f"Broker {most} leads {led[most]} partitions, {spread_of(led.values()):.0%} more than the mean",
             "Producers and consumers load it more than the others.", see, SLOW,
         )  # fmt: skip
     if mean and len(away) > LEADERS_AWAY_MAX * sum(led.values()):
-        yield Finding(
+        yield ClusterFinding(
             "leaders-away", NOTICE,
             f"{count_of(away, 'partition')} not led by the preferred replica: {some(away)}",
             "A broker came back, and its leaders have not been given back to it.",
@@ -169,7 +169,7 @@ def check_balance(facts: ClusterFacts) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def check_risks(facts: ClusterFacts) -> Iterator[Finding]:
+def check_risks(facts: ClusterFacts) -> Iterator[ClusterFinding]:
     many = len(facts.brokers) > 1
     topics = [topic for topic in facts.topics if topic.partitions]
 
@@ -182,20 +182,20 @@ def check_risks(facts: ClusterFacts) -> Iterator[Finding]:
         ]
 
     if many and (single := [topic.name for topic in topics if _factor(topic) == 1]):
-        yield Finding(
+        yield ClusterFinding(
             "one-replica", WARNING, f"{count_of(single, 'topic')} with one replica: {some(single)}",
             "The loss of one disk loses their records; a restart makes them unavailable.",
             "barnabas reassign plan --replication-factor 3 --topic NAME", PARTITIONS,
         )  # fmt: skip
     if weak := named(lambda topic, least, factor: least == 1 and factor > 1 and not topic.internal):
-        yield Finding(
+        yield ClusterFinding(
             "weak-min-isr", WARNING,
             f"{count_of(weak, 'topic')} with min.insync.replicas=1: {some(weak)}",
             "acks=all is then satisfied by the leader alone, and its loss loses acknowledged records.",
             "barnabas configs alter --topic NAME --set min.insync.replicas=2", PARTITIONS,
         )  # fmt: skip
     if impossible := named(lambda topic, least, factor: least > factor):
-        yield Finding(
+        yield ClusterFinding(
             "impossible-min-isr", CRITICAL,
             f"{count_of(impossible, 'topic')} with fewer replicas than min.insync.replicas:"
             f" {some(impossible)}",
@@ -203,7 +203,7 @@ def check_risks(facts: ClusterFacts) -> Iterator[Finding]:
             "barnabas configs alter --topic NAME --set min.insync.replicas=N", PARTITIONS,
         )  # fmt: skip
     if tight := named(lambda topic, least, factor: least == factor and factor > 1):
-        yield Finding(
+        yield ClusterFinding(
             "tight-min-isr", WARNING,
             f"{count_of(tight, 'topic')} with as many min.insync.replicas as replicas: {some(tight)}",
             "Any broker's restart makes acks=all fail.",
@@ -212,14 +212,14 @@ def check_risks(facts: ClusterFacts) -> Iterator[Finding]:
     yield from _switches(facts)
 
 
-def _switches(facts: ClusterFacts) -> Iterator[Finding]:
+def _switches(facts: ClusterFacts) -> Iterator[ClusterFinding]:
     unclean = [
         name
         for name, settings in sorted(facts.settings.items())
         if UNCLEAN in settings and settings[UNCLEAN].value == "true"
     ]
     if unclean:
-        yield Finding(
+        yield ClusterFinding(
             "unclean-election", WARNING,
             f"{count_of(unclean, 'topic')} with {UNCLEAN}=true: {some(unclean)}",
             "A replica that lacks acknowledged records may become leader, and they are lost.",
@@ -229,7 +229,7 @@ def _switches(facts: ClusterFacts) -> Iterator[Finding]:
         str(b) for b, s in sorted(facts.broker_settings.items()) if s.get(AUTO_CREATE) == "true"
     ]
     if creating:
-        yield Finding(
+        yield ClusterFinding(
             "auto-create", NOTICE, f"Brokers create topics that clients name: {some(creating)}",
             "A misspelled name becomes a topic with default partitions and replicas.",
             f"{AUTO_CREATE}=false in the brokers' files", CLIENTS,

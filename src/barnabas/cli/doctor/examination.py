@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from barnabas.cli.doctor import cluster_checks, data_checks
 from barnabas.cli.doctor.facts import ClusterFacts
-from barnabas.cli.doctor.findings import Finding, Severity
+from barnabas.cli.doctor.findings import ClusterFinding, Severity
 
 CHECKS = (
     data_checks.check_partitions,
@@ -24,13 +24,13 @@ CHECKS = (
 )
 
 
-def examine(facts: ClusterFacts, ignored: Collection[str] = ()) -> list[Finding]:
+def examine(facts: ClusterFacts, ignored: Collection[str] = ()) -> list[ClusterFinding]:
     """The findings, without those of `ignored` checks."""
     found = [finding for check in CHECKS for finding in check(facts) if finding.code not in ignored]
     for what, why in facts.unknown.items():
         if "not-looked-at" not in ignored:
             found.append(
-                Finding(
+                ClusterFinding(
                     "not-looked-at",
                     Severity.NOTICE,
                     f"The doctor could not look at {what}",

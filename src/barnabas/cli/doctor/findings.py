@@ -24,7 +24,7 @@ class Severity(IntEnum):
         return {self.NOTICE: 0, self.WARNING: 10, self.CRITICAL: 20}[self]
 
 
-class Finding(NamedTuple):
+class ClusterFinding(NamedTuple):
     """One thing that is wrong. `code` names the check, for --ignore; `see` is a section of `PAGE`."""
 
     code: str
@@ -60,5 +60,5 @@ def count_of(names: Sequence[str], noun: str) -> str:
     return f"{len(names)} {noun}{'' if len(names) == 1 else 's'}"
 
 
-def worst(findings: Sequence[Finding]) -> Severity:
+def worst(findings: Sequence[ClusterFinding]) -> Severity:
     return max((finding.severity for finding in findings), default=Severity.NOTICE)

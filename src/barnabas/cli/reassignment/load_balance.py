@@ -83,7 +83,7 @@ class Loads:
         return [load / mean - 1 if mean else 0.0 for load, mean in pairs]
 
     def gain(self, tp: TopicPartition, giver: int, taker: int) -> float:
-        """By how much a move lowers the imbalance."""
+        """The amount by which a move lowers the imbalance."""
         gained = 0.0
         for load, from_, to, mean in zip(
             self._parts[tp], self.totals[giver], self.totals[taker], self._means, strict=True

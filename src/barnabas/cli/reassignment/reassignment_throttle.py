@@ -15,8 +15,9 @@ from typing import NamedTuple
 from barnabas.cli.connection.connect import USAGE
 from barnabas.cli.failure import Failure
 from barnabas.cli.reassignment.reassignment_progress import Placed
-from barnabas.client.admin import BROKER, TOPIC
+from barnabas.client.admin import BROKER, DELETE, SET, TOPIC
 from barnabas.client.network.connection import ChannelError
+from barnabas.client.operations import ConfigEdit, change_configs
 from barnabas.host.client import Connected
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import KafkaError
@@ -86,11 +87,12 @@ def throttle(
 
 
 def set_rate(connected: Connected, brokers: Iterable[int], rate: int | None) -> None:
-    """Both directions; None takes the rate away."""
-    text = None if rate is None else str(rate)
+    """Both directions; None takes the rate away. Apache Kafka's brokers change their own settings only."""
+    operation, value = (DELETE, None) if rate is None else (SET, str(rate))
+    changes = [ConfigEdit(key, operation, value) for key in RATES]
+    client = connected.client
     for broker in sorted(brokers):
-        changes = dict.fromkeys(RATES, text)
-        connected.call(connected.admin.alter_configs(BROKER, str(broker), changes))
+        connected.call(change_configs(client, BROKER, str(broker), changes, validate_only=False))
 
 
 def lift(connected: Connected) -> None:
