@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -102,8 +103,14 @@ def registry() -> Iterator[Registry]:
 @pytest.fixture(scope="session")
 def console(cluster: Cluster, registry: Registry) -> Iterator[str]:
     """The address of a console of that cluster and registry."""
-    command = [sys.executable, "-m", "barnabas", "console", "--port", "0"]
-    command += ["--schema-registry", registry.url]
+    with console_of(cluster, "--schema-registry", registry.url) as address:
+        yield address
+
+
+@contextmanager
+def console_of(cluster: Cluster, *options: str) -> Iterator[str]:
+    """A console of `cluster`; its address."""
+    command = [sys.executable, "-m", "barnabas", "console", "--port", "0", *options]
     process = subprocess.Popen(
         [*command, "--bootstrap", cluster.bootstrap],
         stdout=subprocess.PIPE,

@@ -16,6 +16,7 @@ from urllib.parse import urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from barnabas.cli.measures.units import seconds_text
 from barnabas.cli.moments import ago, date_text
 from barnabas.cli.plain_text import visible
 
@@ -123,7 +124,13 @@ class Renderer:
             lstrip_blocks=True,
         )
         self._environment.filters.update(
-            num=number, size=size, since=since, clock=clock, spark=sparkline, bar=bar
+            num=number,
+            size=size,
+            since=since,
+            clock=clock,
+            spark=sparkline,
+            bar=bar,
+            duration=seconds_text,
         )
         self._environment.globals.update(link=link, **facts)
 

@@ -111,7 +111,7 @@ def progress_of(
     rows = [row for group in found for row in group.rows]
     _add_ends(connected, rows)
     if ages:
-        _add_ages(connected, rows)
+        add_ages(connected, rows)
     return found
 
 
@@ -178,7 +178,8 @@ def _add_ends(connected: Connected, rows: Sequence[PartitionProgress]) -> None:
             row.lag = max(row.end - row.committed, 0)
 
 
-def _add_ages(connected: Connected, rows: Sequence[PartitionProgress]) -> None:
+def add_ages(connected: Connected, rows: Sequence[PartitionProgress]) -> None:
+    """The seconds of these rows, whose lags are known: the first record of each that is behind is read."""
     places: dict[Place, int] = {}
     for row in rows:
         if row.lag == 0:

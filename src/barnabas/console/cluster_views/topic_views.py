@@ -19,6 +19,7 @@ from barnabas.wire.messages.describe_log_dirs_request import (
     DescribeLogDirsRequest,
 )
 from barnabas.wire.messages.describe_topic_partitions_request import (
+    Cursor,
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
@@ -79,9 +80,9 @@ def partition_rows(
     partitions = [TopicPartition(view.name, index) for index in indexes]
     ends, starts = offsets_of(connected, [view], partitions)
     histories.sample({f"partition {tp} records": end for tp, end in ends.items()})
-    sizes = _sizes(connected, view)
+    sizes = _sizes(connected, view, indexes)
     none_known: dict[int, list[int]] = {}
-    eligible = part(lambda: _eligible(connected, view.name), none_known).value
+    eligible = part(lambda: _eligible(connected, view.name, indexes), none_known).value
     rows = []
     for tp in partitions:
         known = view.partitions[tp.partition]
@@ -104,10 +105,12 @@ def partition_rows(
     return rows
 
 
-def _sizes(connected: Connected, view: TopicMetadata) -> dict[tuple[int, int], int]:
+def _sizes(
+    connected: Connected, view: TopicMetadata, indexes: Sequence[int]
+) -> dict[tuple[int, int], int]:
     """Bytes by partition and broker, of the brokers that answer."""
     request = DescribeLogDirsRequest(
-        topics=[DescribableLogDirTopic(topic=view.name, partitions=sorted(view.partitions))]
+        topics=[DescribableLogDirTopic(topic=view.name, partitions=list(indexes))]
     )
     client = connected.client
     asked = {n: client.ask_node(n, request, timeout_ms=NODE_MS) for n in client.cluster.brokers}
@@ -122,9 +125,15 @@ def _sizes(connected: Connected, view: TopicMetadata) -> dict[tuple[int, int], i
     }
 
 
-def _eligible(connected: Connected, topic: str) -> dict[int, list[int]]:
+def _eligible(connected: Connected, topic: str, indexes: Sequence[int]) -> dict[int, list[int]]:
     """Eligible leader replicas by partition (KIP-966)."""
-    request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=topic)])
+    if not indexes:
+        return {}
+    request = DescribeTopicPartitionsRequest(
+        topics=[TopicRequest(name=topic)],
+        response_partition_limit=indexes[-1] - indexes[0] + 1,
+        cursor=Cursor(topic_name=topic, partition_index=indexes[0]),
+    )
     answer = connected.call(connected.client.ask_any(lambda: request))
     return {
         one.partition_index: list(one.eligible_leader_replicas or ())

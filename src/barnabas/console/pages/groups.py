@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from barnabas.cli.measures.group_lag import assigned_to, progress
+from barnabas.cli.measures.group_lag import add_ages, assigned_to, progress_of
 from barnabas.console.cluster_views.assignment_picture import assignment_picture, colour_of
 from barnabas.console.pages.page import Page, PageRequest
 from barnabas.types import TopicPartition
 
 ROWS = 200
 LAGS = 500
-"""Partitions of a group whose lag is kept over time."""
+"""Partitions of a group that a page shows; their lag is kept over time, and their first records are read."""
+PICTURED = 2_000
+"""Partitions in the pictures of a group's assignment."""
 
 
 def load(asked: PageRequest) -> Mapping[str, Any]:
@@ -38,22 +40,29 @@ def load(asked: PageRequest) -> Mapping[str, Any]:
 
 
 def load_one(asked: PageRequest) -> Mapping[str, Any]:
-    name = asked.needed("id")
+    name, first = asked.needed("id"), asked.number("first", 0)
     connected, histories = asked.connected, asked.user.histories
     described = connected.call(connected.admin.describe_group(name))
-    rows = progress(connected, described)
-    total = sum(row["lag"] for row in rows if row["lag"] is not None)
-    lags = {f"group {name} {row['topic']}-{row['partition']}": row["lag"] for row in rows[:LAGS]}
+    (found,) = progress_of(connected, [described], ages=False)
+    if found.error is not None:
+        raise found.error
+    every, rows = found.rows, found.rows[first : first + LAGS]
+    add_ages(connected, rows)
+    lags = {f"group {name} {row.topic}-{row.partition}": row.lag for row in rows}
     known = {series: lag for series, lag in lags.items() if lag is not None}
-    histories.gauge({f"group {name} lag": total, **known})
+    histories.gauge({f"group {name} lag": found.lag, **known})
     members = [(member, assigned_to(described, member)) for member in described.members]
-    partitions = [TopicPartition(row["topic"], row["partition"]) for row in rows]
+    partitions = [TopicPartition(row.topic, row.partition) for row in every[:PICTURED]]
     return {
         "group": described,
         "rows": rows,
-        "total": total,
+        "count": len(every),
+        "first": first,
+        "step": LAGS,
+        "behind_s": found.seconds,
+        "total": found.lag,
         "lags": histories.values(f"group {name} lag"),
-        "most": max((row["lag"] or 0 for row in rows), default=0) or 1,
+        "most": max((row.lag or 0 for row in every), default=0) or 1,
         "histories": {series: histories.values(series) for series in lags},
         "members": members,
         "pictures": assignment_picture(partitions, members),

@@ -1,0 +1,133 @@
+"""The cost of a scrape on one real node with ten thousand partitions, and the delay that it causes others.
+
+A client writes one record after another with acks=1 to a hundred partitions: while nothing scrapes, while a
+scraper asks for ``/metrics`` once a second, and while one asks again as soon as it has its answer. "CPU" is
+the process's CPU time for a scrape while nothing else happens; "longest turn" is the loop's since the start.
+
+    python -m bench.scrape [--partitions 10000] [--scrapes 20]
+"""
+
+from __future__ import annotations
+
+import argparse
+import threading
+import time
+import urllib.request
+
+import confluent_kafka
+
+from barnabas.client.records import ProducerRecord
+from barnabas.host.client import connect
+from barnabas.testing.cluster import Cluster
+
+TOPIC = "t"
+REQUESTS = 2_000
+BATCH_PATIENCE_S = 60.0
+
+
+class Node:
+    """One node's endpoint."""
+
+    def __init__(self, address: str) -> None:
+        self._url = f"{address}/metrics"
+        self.bytes = 0
+
+    def scrape(self) -> dict[str, float]:
+        """The process's own figures of a page."""
+        with urllib.request.urlopen(self._url, timeout=BATCH_PATIENCE_S) as answer:
+            page = answer.read()
+        self.bytes = len(page)
+        wanted = (b"process_", b"barnabas_loop_", b"barnabas_scrape_")
+        lines = [line for line in page.splitlines() if line.startswith(wanted)]
+        return {line.split()[0].decode(): float(line.split()[1]) for line in lines}
+
+
+class Scraper(threading.Thread):
+    """Scrapes until it is stopped, `pause_s` apart."""
+
+    def __init__(self, node: Node, pause_s: float) -> None:
+        super().__init__(daemon=True)
+        self._node = node
+        self._pause_s = pause_s
+        self._ended = threading.Event()
+        self.took_s: list[float] = []
+
+    def run(self) -> None:
+        while not self._ended.wait(self._pause_s):
+            began = time.monotonic()
+            self._node.scrape()
+            self.took_s.append(time.monotonic() - began)
+
+    def stop(self) -> None:
+        self._ended.set()
+        self.join()
+
+
+def delays_ms(bootstrap: str, requests: int) -> list[float]:
+    """The time of each of `requests` produce requests, one after the other, sorted."""
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": 1, "log_level": 0}
+    )
+    found = []
+    for number in range(requests):
+        began = time.monotonic()
+        producer.produce(TOPIC, b"v" * 100, partition=number % 100)
+        if producer.flush(BATCH_PATIENCE_S):
+            raise SystemExit("a record is not acknowledged")
+        found.append((time.monotonic() - began) * 1000)
+    return sorted(found)
+
+
+def scrape_cpu_ms(node: Node, scrapes: int) -> float:
+    """CPU milliseconds of the process for one scrape more, while nothing else happens."""
+    before = node.scrape()["process_cpu_seconds_total"]
+    for _ in range(scrapes):
+        node.scrape()
+    after = node.scrape()["process_cpu_seconds_total"]
+    return (after - before) * 1000 / (scrapes + 1)
+
+
+def line(name: str, found: list[float]) -> None:
+    quantiles = " ".join(
+        f"p{100 * share:g} {found[min(int(len(found) * share), len(found) - 1)]:6.2f}"
+        for share in (0.5, 0.99, 0.999)
+    )
+    print(f"{name:<34} {quantiles} ms", flush=True)
+
+
+def run(partitions: int, scrapes: int) -> None:
+    with Cluster(nodes=1) as cluster, connect(cluster.bootstrap) as client:
+        client.create_topic(TOPIC, partitions=partitions, replication_factor=1)
+        with client.producer() as producer:
+            for index in range(partitions):
+                producer.send(ProducerRecord(TOPIC, b"v", partition=index))
+        node = Node(cluster.node(1)["metrics"])
+        node.scrape()
+        time.sleep(3)  # the logs' background work
+        cpu_ms = scrape_cpu_ms(node, scrapes)
+        print(f"page                               {node.bytes / 1e6:.1f} MB")
+        print(f"CPU of a scrape, nothing changed   {cpu_ms:.1f} ms")
+        line("requests without scrapes", delays_ms(cluster.bootstrap, REQUESTS))
+        for pause_s, what in ((1.0, "one scrape a second"), (0.0, "scrapes without a pause")):
+            scraper = Scraper(node, pause_s)
+            scraper.start()
+            found = delays_ms(cluster.bootstrap, REQUESTS)
+            scraper.stop()
+            line(f"requests with {what}", found)
+        figures = node.scrape()
+        longest_ms = figures["barnabas_loop_longest_turn_seconds"] * 1000
+        scrape_ms = figures["barnabas_scrape_seconds"] * 1000
+        print(f"longest turn of the loop           {longest_ms:.1f} ms")
+        print(f"the last scrape, by the node       {scrape_ms:.1f} ms")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--partitions", type=int, default=10_000)
+    parser.add_argument("--scrapes", type=int, default=20)
+    asked = parser.parse_args()
+    run(asked.partitions, asked.scrapes)
+
+
+if __name__ == "__main__":
+    main()
