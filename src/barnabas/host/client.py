@@ -14,6 +14,7 @@ calls: a group member that does not poll within its session time-out is removed 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeAlias, TypeVar
@@ -25,6 +26,7 @@ from barnabas.client.consumers.fetch_requests import FetchedRun, FetchSettings, 
 from barnabas.client.consumers.share_consumer import Outcome, ShareConsumer, ShareConsumerSettings
 from barnabas.client.consumers.share_runs import Acknowledge
 from barnabas.client.metadata_wait import until_known, until_unknown
+from barnabas.client.network.channels import ChannelError
 from barnabas.client.network.cluster_metadata import TopicMetadata
 from barnabas.client.network.tasks import TaskOutcome
 from barnabas.client.offsets import (
@@ -101,6 +103,7 @@ class Connected:
         self.client = Client(self._ports, bootstrap, client_id, security=security)
         self.admin = Admin(self.client)
         self._on_slow = on_slow
+        self._pid = os.getpid()
 
     def __enter__(self) -> Self:
         return self
@@ -114,8 +117,9 @@ class Connected:
         self.close()
 
     def close(self) -> None:
-        """Close all connections. Records that were not flushed are lost."""
-        if self._loop.is_closed():
+        """Close all connections. Records that were not flushed are lost. In a process that was forked it
+        closes nothing: all is its parent's."""
+        if self._loop.is_closed() or self._pid != os.getpid():
             return
         try:
             self.client.close()
@@ -129,11 +133,18 @@ class Connected:
 
     def wait(self, outcome: TaskOutcome[T]) -> T:
         """Run until `outcome` is filled. Returns its value or raises its exception."""
+        self._check_process()
         slow = self._loop.call_later(SLOW_S, self._tell_slow)
         try:
             return wait_for(self._loop, outcome)
         finally:
             slow.cancel()
+
+    def _check_process(self) -> None:
+        """Raises `ChannelError` in a forked process: it would read the answers of its parent."""
+        if self._pid != os.getpid():
+            text = "the client is of the process that this one was forked from: connect here"
+            raise ChannelError("closed", text)
 
     def _tell_slow(self) -> None:
         trying = self.client.trying
@@ -142,16 +153,12 @@ class Connected:
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine of the client to its end, as in ``call(client.admin.list_topics())``."""
-        outcome: TaskOutcome[T] = TaskOutcome()
-
-        def take(done: TaskOutcome[T]) -> None:
-            try:
-                outcome.resolve(done.result())
-            except BaseException as error:  # noqa: BLE001 - raised again where the caller waits
-                outcome.reject(error)
-
-        self.client.tasks.start(coroutine, take)
-        return self.wait(outcome)
+        try:
+            self._check_process()
+        except ChannelError:
+            coroutine.close()
+            raise
+        return self.wait(self.client.tasks.start(coroutine, lambda _: None))
 
     def run_for(self, duration_ms: float) -> None:
         """Run the loop for this time; 0 runs one turn."""
@@ -160,6 +167,7 @@ class Connected:
     def run_until(self, happened: Callable[[], bool], timeout_ms: float) -> bool:
         """Run until `happened` is true or the time is up; returns whether it is true. It is checked on every
         `nudge`."""
+        self._check_process()
         deadline = self._loop.time() + timeout_ms / 1000
         while not happened():
             if self._loop.time() >= deadline and timeout_ms > 0:

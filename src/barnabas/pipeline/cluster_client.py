@@ -202,14 +202,7 @@ class ClusterClient:
         client, loop = self._connect()
         ended: TaskOutcome[T] = TaskOutcome()
         tasks: list[Task[T]] = []
-
-        def hand_over(task: TaskOutcome[T]) -> None:
-            try:
-                ended.resolve(task.result())
-            except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
-                ended.reject(error)
-
-        loop.post(lambda: tasks.append(client.tasks.start(begin(client), hand_over)))
+        loop.post(lambda: tasks.append(client.tasks.start(begin(client), ended.take_over)))
         try:
             return loop.wait_for(ended)
         except Cancelled as error:

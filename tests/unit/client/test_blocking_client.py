@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event, Thread
@@ -14,6 +15,7 @@ from barnabas.cli.measures.group_lag import progress
 from barnabas.client.consumers.assignors import write_assignment
 from barnabas.client.consumers.consumer import ConsumerSettings
 from barnabas.client.groups import DescribedMember, GroupDescription
+from barnabas.client.network.channels import ChannelError
 from barnabas.client.records import ProducerRecord
 from barnabas.host.client import connect, parse_bootstrap
 from barnabas.host.loop import new_loop
@@ -129,6 +131,21 @@ def test_failures_are_one_sentence_and_a_status(
     assert main(["topics", "list", "--bootstrap", "nonsense"]) == 2
     assert main(["topics", "list", "--data", str(tmp_path)]) == 2
     assert "say where the cluster is" in capsys.readouterr().err
+
+
+def test_a_forked_process_is_refused_its_parents_client(bootstrap: str) -> None:
+    with connect(bootstrap) as client:
+        assert client.topic("t").name == "t"
+        child = os.fork()
+        if child == 0:
+            try:
+                client.topic("t")
+            except ChannelError as error:
+                refused = "forked" in error.message
+            client.close()
+            os._exit(0 if refused else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert client.topic("t").name == "t"
 
 
 def test_bootstrap_servers_are_parsed() -> None:

@@ -58,6 +58,12 @@ class TaskOutcome(Generic[T]):
             self._value = value
             self._finish()
 
+    def take_over(self, other: TaskOutcome[T]) -> None:
+        """Fill with what `other`, which is filled, has; a watcher of it."""
+        if not self.done:
+            self._value, self._error = other._value, other._error
+            self._finish()
+
     def _finish(self) -> None:
         self.done = True
         if self._watchers:

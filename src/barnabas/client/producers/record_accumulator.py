@@ -15,7 +15,6 @@ from copy import copy
 from dataclasses import dataclass
 
 from barnabas.client.client import Client
-from barnabas.client.network.channels import ChannelError
 from barnabas.client.network.tasks import TaskOutcome
 from barnabas.client.producers.batch_sender import Lane, OutgoingBatch
 from barnabas.client.records import Delivery, ProducerRecord, partition_for
@@ -258,11 +257,4 @@ class RecordAccumulator:
             text = f"topic {record.topic} did not appear in time"
             self._reject(outcome, KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text))
             return
-
-        def hand_over(inner: TaskOutcome[Delivery]) -> None:
-            try:
-                outcome.resolve(inner.result())
-            except (KafkaError, ChannelError) as error:
-                outcome.reject(error)
-
-        self._append(partition, record, record.size, stamp, now_ms).when_done(hand_over)
+        self._append(partition, record, record.size, stamp, now_ms).when_done(outcome.take_over)
