@@ -36,6 +36,8 @@ COMMANDS: dict[str, str] = {
     "debug": "barnabas.cli.commands.debug",
     "dashboards": "barnabas.cli.commands.dashboards",
     "console": "barnabas.cli.commands.console",
+    "profiles": "barnabas.cli.commands.profiles",
+    "completion": "barnabas.cli.commands.completion",
     "pipeline": "barnabas.cli.commands.pipeline",
 }
 """Name to module, in the order of the help."""

@@ -61,7 +61,7 @@ def command(
         raise Failure("give --tls-certificate and --tls-key together", USAGE)
     settings = ConsoleSettings(
         bootstrap=find_bootstrap(bootstrap, data),
-        properties=command_config(data),
+        properties=command_config(data, bootstrap),
         host=host,
         port=port,
         read_only=read_only,

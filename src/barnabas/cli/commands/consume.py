@@ -119,7 +119,9 @@ def command(
             chosen_format(form, as_json=as_json, keys=show_keys),
             null=null,
             is_raw=raw or not sys.stdout.isatty(),
-            registry=None if registry is None else RegisteredValues(registry, *registry_user(data)),
+            registry=None
+            if registry is None
+            else RegisteredValues(registry, *registry_user(data, bootstrap)),
         )
         with cluster(bootstrap, data) as connected:
             pattern = None if include is None else TopicPattern(include)

@@ -74,7 +74,7 @@ def create(
             )
         )
     if write is not None:
-        properties = token.properties(command_config(data))
+        properties = token.properties(command_config(data, bootstrap))
         try:
             write_private(write, format_properties(properties, f"Of {token.owner}, by a token."))
         except OSError as error:

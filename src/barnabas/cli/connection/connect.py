@@ -1,9 +1,9 @@
 """Shared by all commands that ask a cluster: finding it, errors as sentences, output as tables or JSON.
 
 The address is `--bootstrap`; else ``cluster.json`` in the directory `--data`; else ``$BARNABAS_BOOTSTRAP``;
-else ``bootstrap.servers`` in the client's properties (of the chosen profile); else ``cluster.json`` in the
-current directory. ``barnabas up`` writes that file. With `--json` a command prints one JSON value and nothing
-else.
+else ``bootstrap.servers`` in the client's properties (of the chosen profile, also of ``barnabas profiles``);
+else ``cluster.json`` in the current directory. ``barnabas up`` writes that file. With `--json` a command
+prints one JSON value and nothing else.
 
 Exit status: 0 done, 1 the cluster refused, 2 wrong usage, 3 no server answered.
 """
@@ -23,6 +23,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 
 from barnabas.cli.connection.password_prompt import with_password
+from barnabas.cli.connection.profile_file import own_file
 from barnabas.cli.connection.profiles import UnknownProfile, of_profile
 from barnabas.cli.connection.variables import BOOTSTRAP, COMMAND_CONFIG, PROFILE
 from barnabas.cli.failure import Failure
@@ -40,7 +41,7 @@ from barnabas.wire.messages.describe_cluster_request import DescribeClusterReque
 CONNECT_TIMEOUT_MS = 5_000.0
 """A bootstrap server must answer within this time: a person waits for the command."""
 REFUSED, USAGE, UNREACHABLE = 1, 2, 3
-REGISTRY_USER = "basic.auth.user.info"
+SERVERS, REGISTRY_USER = "bootstrap.servers", "basic.auth.user.info"
 CONTROLLERS = 2
 """Endpoint type of DescribeCluster."""
 WIDTH_UNBOUNDED = 1_000_000
@@ -80,7 +81,7 @@ def find_bootstrap(bootstrap: str | None, data: Path | None) -> str:
         return bootstrap
     if data is None and os.environ.get(BOOTSTRAP):
         return os.environ[BOOTSTRAP]
-    if data is None and (given := command_config().get("bootstrap.servers", "").strip()):
+    if data is None and (given := command_config().get(SERVERS, "").strip()):
         return given
     file = (data or Path()) / "cluster.json"
     try:
@@ -96,17 +97,27 @@ def find_bootstrap(bootstrap: str | None, data: Path | None) -> str:
     return str(found)
 
 
-def command_config(data: Path | None = None) -> dict[str, str]:
+def command_config(data: Path | None = None, bootstrap: str | None = None) -> dict[str, str]:
     """The client's properties: of the file that ``--command-config`` or its variable names, else of
-    ``client.properties`` of a ``barnabas up --secure``; of the profile that is chosen. Raises `Failure`."""
+    ``client.properties`` of a ``barnabas up --secure``, else of the user's own file; of the profile that is
+    chosen. The own file's `profile` holds only where nothing else says where the cluster is: what it knows of
+    one cluster must not be sent to another. Raises `Failure`."""
     name, profile = os.environ.get(COMMAND_CONFIG), os.environ.get(PROFILE, "")
-    if not name and data is None:
+    own = own_file()
+    if not name and data is None and not own.exists():
         if profile:
             raise Failure(
-                "--profile names a profile of a file: give the file by --command-config", USAGE
+                "--profile names a profile of a file: give the file by --command-config, or make"
+                " the profile by barnabas profiles create",
+                USAGE,
             )
         return {}
-    file = Path(name) if name else (data or Path()) / "client.properties"
+    if not name and data is None:
+        if not profile and (bootstrap or os.environ.get(BOOTSTRAP)):
+            return {}
+        file = own
+    else:
+        file = Path(name) if name else (data or Path()) / "client.properties"
     try:
         return of_profile(parse_properties(file.read_text(encoding="utf-8")), profile)
     except FileNotFoundError as error:
@@ -121,9 +132,9 @@ def command_config(data: Path | None = None) -> dict[str, str]:
         raise Failure(f"{file} is no properties file: {error}", USAGE) from error
 
 
-def registry_user(data: Path | None = None) -> tuple[str, str]:
+def registry_user(data: Path | None = None, bootstrap: str | None = None) -> tuple[str, str]:
     """The user and the password for a schema registry, of ``basic.auth.user.info``. Raises `Failure`."""
-    user, _, password = command_config(data).get(REGISTRY_USER, "").partition(":")
+    user, _, password = command_config(data, bootstrap).get(REGISTRY_USER, "").partition(":")
     return user, password
 
 
@@ -135,7 +146,7 @@ def cluster(
     Without `refresh` no metadata are requested first."""
     where = find_bootstrap(bootstrap, data)
     try:
-        properties = with_password(command_config(data))
+        properties = with_password(command_config(data, bootstrap))
         connected = connect(
             where, client_id="barnabas-cli", properties=properties, on_slow=say_what_is_tried
         )

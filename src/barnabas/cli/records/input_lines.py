@@ -33,7 +33,8 @@ def contents_of(files: Sequence[Path]) -> Iterator[bytes | None]:
     """Each file whole. Raises `Failure`."""
     for file in files:
         if file == STANDARD_INPUT:
-            yield sys.stdin.buffer.read()
+            with open(sys.stdin.fileno(), "rb", closefd=False) as source:
+                yield source.read()
             continue
         with _opened(file) as source:
             yield source.read()
