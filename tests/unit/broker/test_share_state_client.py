@@ -97,7 +97,7 @@ def test_the_last_error_is_the_result_once_the_patience_is_over() -> None:
     assert 5 < asked < 15 and not world.sent
 
 
-def test_the_topic_is_created_while_nobody_coordinates() -> None:
+def test_the_topic_is_created_while_no_broker_coordinates() -> None:
     world = World()
     world.leader = None
     world.read()

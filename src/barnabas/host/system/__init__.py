@@ -1,7 +1,8 @@
 """The differences between operating systems. No other package uses what only one system has.
 
-Each module has a portable way, and where a system has a better one it takes that. `BARNABAS_SYSTEM=portable`
-takes the portable way everywhere, so that one machine can try both. `BARNABAS_POLLER` chooses the poller.
+Each module has a portable way, and where a system has a better one it takes that.
+``BARNABAS_SYSTEM=portable`` takes the portable way everywhere, so that one machine can try both.
+``BARNABAS_POLLER`` chooses the poller.
 
 =================  =======================  ==========================  ================================
 what               Linux                    macOS, BSD                  portable

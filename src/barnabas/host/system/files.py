@@ -34,7 +34,7 @@ def sync_content(fd: int) -> None:
 
 
 def lock_file(path: str) -> int | None:
-    """Make and lock a file against other processes, a Java program's `FileLock` included, and against this
+    """Make and lock a file against other processes, a Java program's ``FileLock`` included, and against this
     one. Returns its descriptor for `unlock_file`, or None where it is locked."""
     with _holding:
         # The system releases a process' lock when it closes any descriptor of the file.

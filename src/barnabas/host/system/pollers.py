@@ -1,6 +1,6 @@
 """Waiting for many descriptors at once: epoll, kqueue or poll, whichever the system has first.
 
-`BARNABAS_POLLER` names another one of them. All of them report descriptors with the masks of poll(2), and
+``BARNABAS_POLLER`` names another one of them. All of them report descriptors with the masks of poll(2), and
 report the same descriptor once in each answer. An epoll object is used as it is, without a layer above it.
 """
 
@@ -104,7 +104,7 @@ if sys.platform != "linux":
 
 
 class PollerUnknownError(ValueError):
-    """`BARNABAS_POLLER` names a poller that this system does not have."""
+    """``BARNABAS_POLLER`` names a poller that this system does not have."""
 
 
 def pollers() -> dict[str, Callable[[], Poller]]:
@@ -119,7 +119,7 @@ def pollers() -> dict[str, Callable[[], Poller]]:
 
 
 def new_poller() -> Poller:
-    """A poller of the kind that `BARNABAS_POLLER` names, else the best. Raises `PollerUnknownError`."""
+    """A poller of the kind that ``BARNABAS_POLLER`` names, else the best. Raises `PollerUnknownError`."""
     known = pollers()
     wanted = os.environ.get("BARNABAS_POLLER") or ("poll" if IS_PORTABLE else next(iter(known)))
     if wanted not in known:

@@ -112,13 +112,14 @@ def _has_ended(pid: int, timeout_s: float) -> bool:
             except ProcessLookupError:
                 return True
     until = time.monotonic() + timeout_s
+    pause = threading.Event()  # waited for, and never set
     while _is_there(pid) and not _is_defunct(pid):
         listed_again = min(until, time.monotonic() + _LIST_S)
         while _is_there(pid):
             left_s = listed_again - time.monotonic()
             if left_s <= 0:
                 break
-            time.sleep(min(left_s, _LOOK_S))
+            pause.wait(min(left_s, _LOOK_S))
         if listed_again == until:
             return not _is_there(pid)
     return True

@@ -11,7 +11,7 @@ from barnabas.host.system import IS_LINUX
 _READ_MAX = 4096
 
 
-class Wakeup(Protocol):
+class ThreadWakeup(Protocol):
     fd: int
 
     def wake(self) -> None:
@@ -67,7 +67,7 @@ if sys.platform == "linux":
             os.close(self.fd)
 
 
-def new_wakeup() -> Wakeup:
+def new_wakeup() -> ThreadWakeup:
     if sys.platform == "linux" and IS_LINUX:
         return EventWakeup()
     return PipeWakeup()
