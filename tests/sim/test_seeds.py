@@ -1,5 +1,5 @@
-"""Seeds of the simulator: 30, 8 secured ones, 6 with transactions that begin at once, 6 in ZooKeeper mode,
-one of a migration, every regression, and one under two hash seeds."""
+"""Seeds of the simulator: 30, 8 secured ones, 6 with transactions that begin at once, 3 with share groups, 6
+in ZooKeeper mode, one of a migration, every regression, and one under two hash seeds."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from barnabas.sim.world.world import World
 SEEDS = 30
 SECURED = 8
 EAGER = 6
+SHARES = 3
 ZOOKEEPER = 6
 LINES = Path(__file__).with_name("regressions.txt").read_text().splitlines()
 REGRESSIONS = sorted({int(line.split()[0]) for line in LINES if line[:1].isdigit()})
@@ -60,6 +61,16 @@ def test_seeds_pass_where_transactions_begin_at_once() -> None:
     for happened in (
         "transactions aborted at once", "producers near their last epoch", "markers delivered once more",
         "transactions left at once", "connections stalled",
+    ):  # fmt: skip
+        assert re.search(rf"{happened} +[1-9]", printed)
+
+
+@pytest.mark.timeout(300)
+def test_seeds_pass_with_share_groups() -> None:
+    printed = simulate("--shares", "--from", "2", "--seeds", str(SHARES))
+    for happened in (
+        "share deliveries", "share accept", "share release", "share members left",
+        "share members vanished", "share acknowledgements refused",
     ):  # fmt: skip
         assert re.search(rf"{happened} +[1-9]", printed)
 

@@ -18,6 +18,7 @@ from barnabas.sim.runner.report import TRACE_LINES, failure_text, numbers_of, so
 from barnabas.sim.runner.run_journal import SEEDS_PER_LINE, JournalError, RunJournal, play_chunk
 from barnabas.sim.runner.shrink import shrink
 from barnabas.sim.runner.worker_pool import SEEDS_EACH, WorkerLostError, as_played, in_order
+from barnabas.sim.share_swarm import SHARE_KINDS
 from barnabas.sim.zookeeper_mode.faults import ZOOKEEPER_KINDS
 
 EXPECTED = (
@@ -67,11 +68,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--eager", action="store_true", help="clients begin each transaction at once"
     )
+    parser.add_argument(
+        "--shares", action="store_true", help="share groups read a topic of their own"
+    )
     parser.add_argument("--shrink", action="store_true", help="reduce --seed, where it fails")
     options = parser.parse_args(arguments)
     faults_ms = options.faults_ms if options.hours is None else options.hours * 3_600_000
     known = ZOOKEEPER_KINDS if options.zookeeper else KINDS
     known = MIGRATION_KINDS if options.migration else known
+    known = SHARE_KINDS if options.shares else known
     plan = Plan(
         options.nodes,
         faults_ms,
@@ -79,12 +84,15 @@ def main(arguments: list[str] | None = None) -> int:
         options.skip_faults,
         frozenset(filter(None, options.skip_clients.split(","))),
         options.secured,
+        options.shares,
         options.eager,
         options.zookeeper,
         options.migration,
     )
-    if options.secured + options.eager + options.zookeeper + options.migration > 1:
-        parser.error("--secured, --eager, --zookeeper and --migration are not played together")
+    if options.secured + options.shares + options.eager + plan.has_znodes > 1:
+        parser.error(
+            "--secured, --shares, --eager, --zookeeper and --migration are not played together"
+        )
     if options.shrink and options.seed is None:
         parser.error("--shrink reduces one seed: name it with --seed")
     if options.shrink:

@@ -16,7 +16,9 @@ from barnabas.metadata.features import CONTROLLER_REGISTRATION_SINCE, DIRECTORIE
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.sim.checkers.coordinators import serving
 from barnabas.sim.checkers.owned_again import unowned
+from barnabas.sim.checkers.share_groups import led_machine
 from barnabas.sim.cluster import SimNode
+from barnabas.sim.share_ledger import SHARED
 from barnabas.transaction.states import AT_REST
 from barnabas.types import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from barnabas.wire.errors import KafkaError
@@ -163,6 +165,26 @@ def late_guest(run: Run) -> str:
     if by_token is not None and not by_token.is_served_at_last():
         return f"the guest with tokens was let pass last at {by_token.passed_ms:.0f} ms"
     return ""
+
+
+def late_share_group(run: Run) -> str:
+    """Each share group acknowledges all records of its topic: at their leaders none is left."""
+    shares = run.swarm.workload.shares
+    if shares is None or not run.workload.share_members:
+        return ""
+    ends = run.ends(SHARED, shares.partitions)
+    for group in sorted({member.plan.group for member in run.workload.share_members}):
+        for index in range(shares.partitions):
+            starts = [
+                machine.in_flight.start
+                for node in run.cluster.up()
+                if (machine := led_machine(node, group, index)) is not None
+                and not machine.is_writing
+            ]
+            if index not in ends or max(starts, default=-1) < ends[index]:
+                return f"{group} is at {starts} of {ends.get(index)} in {SHARED}-{index}"
+    busy = [m.plan.name for m in run.workload.share_members if not m.consumer.is_settled]
+    return f"{busy[0]} waits for answers" if busy else ""
 
 
 def late_on_remade(run: Run) -> str:

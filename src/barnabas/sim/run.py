@@ -23,6 +23,11 @@ from barnabas.sim.checkers import all_checkers, checkers_after_loss
 from barnabas.sim.checkers.checker import Checker
 from barnabas.sim.checkers.dispatch import Judges
 from barnabas.sim.checkers.high_watermark import led_partitions
+from barnabas.sim.checkers.share_groups import (
+    ShareCoordinatorsKnowTheirLogs,
+    ShareLeaders,
+    ShareStateStays,
+)
 from barnabas.sim.cluster import SimCluster
 from barnabas.sim.faults import KINDS, LOSE_DATA, Kind, Struck
 from barnabas.sim.faults.budget import Budget
@@ -36,6 +41,8 @@ from barnabas.sim.migration.cluster import MigrationCluster, MigrationTopology
 from barnabas.sim.migration.faults import MIGRATION_KINDS
 from barnabas.sim.migration.operator import MigrationOperator
 from barnabas.sim.restart_equality import ClusterState
+from barnabas.sim.share_ledger import SHARED, ShareLedger
+from barnabas.sim.share_swarm import SHARE_KINDS, with_share_groups
 from barnabas.sim.story import Story
 from barnabas.sim.swarm import Swarm
 from barnabas.sim.workload import FinalRead, Workload
@@ -105,6 +112,8 @@ class Plan:
     skip_clients: frozenset[str] = frozenset()
     secured: bool = False
     """Whether connections authenticate, and ACLs and quotas of guests change."""
+    shares: bool = False
+    """Whether share groups read a topic of their own."""
     eager: bool = False
     """Whether clients begin each transaction at once."""
     zookeeper: bool = False
@@ -129,12 +138,22 @@ class Run:
         self.history = History()
         self.history.commits.forgets_deletions = TOMBSTONES in drawn.topology.settings
         weights = drawn.faults if plan.faults is None else dict.fromkeys(plan.faults, 1.0)
+        shares = drawn.workload.shares
+        self.share_leaders = (
+            None if shares is None else ShareLeaders(shares.groups, shares.partitions)
+        )
+        self.share_ledger = (
+            None
+            if self.share_leaders is None or shares is None
+            else ShareLedger(shares.deliveries_max, shares.lock_ms, self.share_leaders)
+        )
         self.workload = Workload(
             self.cluster,
             self.history,
             drawn.workload,
             plan.skip_clients,
             loses_data=not LOSE_DATA.isdisjoint(weights),
+            share_ledger=self.share_ledger,
         )
         self.faults = _schedule(self.cluster, weights, drawn, plan)
         self.missing = ""
@@ -144,6 +163,12 @@ class Run:
         self.checkers = _checkers(self.cluster, self.history, self.story)
         if plan.secured:
             self.checkers.append(self.workload.access)
+        if self.share_leaders is not None:
+            self.checkers += [
+                self.share_leaders,
+                ShareStateStays(),
+                ShareCoordinatorsKnowTheirLogs(),
+            ]
         small = "" if drawn.bounds == NodeBounds() else drawn.bounds
         self.world.note(f"seed {seed}: {drawn.topology} {small}")
         self._look = _judges(self.cluster, self.checkers).on_event
@@ -158,6 +183,8 @@ class Run:
         """Who compares with what was before judges no more."""
         self.history.on_lost()
         self.workload.ledger.is_lost = True
+        if self.share_ledger is not None:
+            self.share_ledger.is_lost = True
         self.checkers = checkers_after_loss()
         self.world.after(0.0, self._stop_looking)
 
@@ -207,6 +234,9 @@ class Run:
             partial(self._none, liveness_checks.late_on_remade), "readers of recreated topics"
         )
         self._until(partial(self._none, liveness_checks.late_guest), "guests to be served")
+        self._until(
+            partial(self._none, liveness_checks.late_share_group), "share groups to read on"
+        )
         if self.swarm.restarts:
             self._restart_cleanly()
         if not self.plan.has_znodes and liveness_checks.late_registration(self):
@@ -221,6 +251,7 @@ class Run:
         self._read_everything()
         self._read_ledger()
         self._read_guarded()
+        self._read_shared()
         if self.swarm.cuts:
             cuts = liveness_checks.Cuts(self)
             self._until(partial(self._none, lambda run: cuts.hanging()), "records to be deleted")
@@ -382,6 +413,16 @@ class Run:
             if value in denied:
                 raise Violation(f"{GUARDED}-0: offset {offset} is {value!r}, which was denied")
 
+    def _read_shared(self) -> None:
+        """Each record of share groups has its fate."""
+        plan, ledger = self.swarm.workload.shares, self.share_ledger
+        if plan is None or ledger is None or not self.workload.share_members:
+            return
+        written = {
+            index: self.history.acknowledged[SHARED, index] for index in range(plan.partitions)
+        }
+        ledger.check_final({m.plan.group for m in self.workload.share_members}, written)
+
     def ends(self, topic: str, partitions: int) -> dict[int, int]:
         """The high watermark of each partition on its leader."""
         ends: dict[int, int] = {}
@@ -406,7 +447,8 @@ def _draw(world: World, plan: Plan) -> Swarm:
         return migration_swarm.draw(world.rng, plan.nodes)
     if plan.zookeeper:
         return zookeeper_swarm.draw(world.rng, plan.nodes)
-    return swarm.draw(world.rng, plan.nodes, secured=plan.secured, eager=plan.eager)
+    drawn = swarm.draw(world.rng, plan.nodes, secured=plan.secured, eager=plan.eager)
+    return with_share_groups(world.rng, drawn) if plan.shares else drawn
 
 
 def _cluster(world: World, drawn: Swarm) -> SimCluster:
@@ -427,6 +469,8 @@ def _schedule(
         kinds, budget = MIGRATION_KINDS, MigrationBudget(cluster)
     elif isinstance(cluster, ZookeeperCluster):
         kinds, budget = ZOOKEEPER_KINDS, ZookeeperBudget(cluster)
+    elif plan.shares:
+        kinds = SHARE_KINDS
     return FaultSchedule(
         cluster, weights, rng_of, drawn.interval_ms, skipped, kinds=kinds, budget=budget
     )

@@ -175,6 +175,12 @@ class LedPartitions:
             else:
                 led.share_partition.validate()
 
+    @property
+    def writes(self) -> int:
+        """How many share partitions have a change that is not written yet."""
+        machines = (led.share_partition for led in self._led.values())
+        return sum(machine is not None and machine.is_writing for machine in machines)
+
     def limits(self, group_id: str) -> ShareLimits:
         """The group's limits, by its present configuration."""
         config = partial(self._cluster.group_config, group_id)

@@ -66,6 +66,9 @@ class ShareConsumer:
         self.settings = settings
         self.failure: Failure | None = None
         """Why no more will come (not authorized, no share groups, ...)."""
+        self.lost = 0
+        """How often deliveries were lost before the program took them, at most: sessions that ended, locks
+        that ended in the buffer, records that were released from it."""
         self._client = client
         self._group_id = group_id
         self._on_data = on_data
@@ -102,9 +105,19 @@ class ShareConsumer:
         return self._requests.owned
 
     @property
+    def member_id(self) -> str:
+        """The id by which brokers know it; empty before it subscribes."""
+        return "" if self._member is None else self._member.identity.member_id
+
+    @property
     def is_stable(self) -> bool:
         """Whether its group has given it its partitions."""
         return self._member is not None and self._member.is_stable
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no record is in hand, and all that was said is answered."""
+        return not (self._held or self._renewed or self._runs) and self._requests.is_settled
 
     @property
     def lock_ms(self) -> int:
@@ -131,6 +144,7 @@ class ShareConsumer:
                     "debug", "share.locks_ended", group=self._group_id, partition=str(run.partition)
                 )
                 self._runs.popleft()
+                self.lost += 1
                 continue
             found = run.take(most - len(taken))
             if run.said:
@@ -145,6 +159,12 @@ class ShareConsumer:
         self._requests.wants = not taken
         self._requests.schedule()
         return taken
+
+    def origin(self, record: DeliveredRecord) -> tuple[int, float] | None:
+        """The broker that delivered a record in hand, and when it was asked; None where it is not in
+        hand."""
+        holder = self._held.get(record[:3]) or self._renewed.get(record[:3])
+        return None if holder is None else (holder.session.node, holder.asked_ms)
 
     def acknowledge(self, record: DeliveredRecord, kind: Acknowledge = Acknowledge.ACCEPT) -> None:
         """Say what became of a record, in explicit mode. It is sent soon; `commit` waits for the answer. A
@@ -203,6 +223,7 @@ class ShareConsumer:
         release = int(Acknowledge.RELEASE)
         for (_, _, offset), holder in [*self._held.items(), *self._renewed.items()]:
             self._requests.tell(holder, {offset: release})
+        self.lost += len(self._runs)
         for holder, run in self._runs:
             self._requests.tell(holder, dict.fromkeys(run.rest(), release))
         self._held, self._renewed = {}, {}
@@ -248,6 +269,7 @@ class ShareConsumer:
 
     def on_lost(self, session: ShareFetchSession) -> None:
         """The session is over: its records are another's."""
+        self.lost += 1
         self._runs = deque(item for item in self._runs if item[0].session is not session)
         self._renewed = {k: of for k, of in self._renewed.items() if of.session is not session}
 

@@ -145,7 +145,7 @@ class ShareRequests:
 
     def tell(self, holder: Holder, told: Told) -> None:
         """Send what became of these offsets; where the session is over, that is the answer."""
-        session, place = holder
+        session, place = holder.session, holder.place
         if session.is_over:
             self._program.on_acknowledged(Acknowledged(session.names[place], told, _over()))
         else:
@@ -319,7 +319,7 @@ class ShareRequests:
                 if {code, part.error_code} & LEADER_MOVED or (fetched and part.error_code):
                     self._on_partition_error(session.names[place], part, endpoints, fetched)
                 if fetched and part.acquired_records:
-                    self._on_records(Holder(session, place), part, began_ms)
+                    self._on_records(Holder(session, place, began_ms), part)
         for place, told in sent.items():
             unanswered = KafkaError(ErrorCode.INVALID_RECORD_STATE, "the broker did not answer")
             self._on_told(session, place, told, unanswered)
@@ -347,12 +347,12 @@ class ShareRequests:
             self._put_off([tp])
             self._refresh([tp.topic])
 
-    def _on_records(self, holder: Holder, part: Any, began_ms: float) -> None:
+    def _on_records(self, holder: Holder, part: Any) -> None:
         acquired = [
             AcquiredRange(a.first_offset, a.last_offset, a.delivery_count)
             for a in part.acquired_records
         ]
-        until_ms = began_ms + self.lock_ms if self.lock_ms else math.inf
+        until_ms = holder.asked_ms + self.lock_ms if self.lock_ms else math.inf
         tp = holder.session.names[holder.place]
         run = ShareRun(tp, acquired, part.records or b"", until_ms)
         if tp in self._owned and not self.ends:

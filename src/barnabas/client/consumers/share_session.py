@@ -45,10 +45,12 @@ class ShareFetchSettings:
 
 
 class Holder(NamedTuple):
-    """Whose acknowledgements are sent where."""
+    """The delivery of which records are in hand."""
 
     session: ShareFetchSession
     place: Place
+    asked_ms: float
+    """When the broker was asked for them: their locks are not older."""
 
 
 class ShareFetchSession:

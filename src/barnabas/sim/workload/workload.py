@@ -14,11 +14,13 @@ from barnabas.client.client import Client
 from barnabas.client.network.channels import ChannelError
 from barnabas.client.network.connection import NO_BOUNDS
 from barnabas.client.network.legacy_requests import Newest
+from barnabas.metadata.image.image import GROUP
 from barnabas.security.authorization.acls import Operation
 from barnabas.sim.access_history import AccessHistory
-from barnabas.sim.cluster import SimCluster
+from barnabas.sim.cluster import SimCluster, SimNode
 from barnabas.sim.history import STRICT, History, Promise
 from barnabas.sim.ledger import LEDGER, Ledger
+from barnabas.sim.share_ledger import SHARED, ShareLedger
 from barnabas.sim.workload.consumers import ConsumerClient, ConsumerPlan
 from barnabas.sim.workload.eager_transactions import (
     EagerPlan,
@@ -33,6 +35,7 @@ from barnabas.sim.workload.prepared import Preparer, PreparerPlan
 from barnabas.sim.workload.producers import ProducerClient, ProducerPlan
 from barnabas.sim.workload.readers import ReaderClient, ReaderPlan
 from barnabas.sim.workload.recreated_topics import RemadeTopic
+from barnabas.sim.workload.share_members import ShareMemberClient, SharesPlan, configure
 from barnabas.sim.workload.token_guest import TokenGuest
 from barnabas.sim.workload.transactions import CommittedReader, Processor, ProcessorPlan
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -72,6 +75,8 @@ class WorkloadPlan:
     """How connections between brokers stall; None where they do not."""
     guests: GuestsPlan | None = None
     """The guests of a secured cluster: clients with few rights."""
+    shares: SharesPlan | None = None
+    """The share groups; None where there are none."""
     newest: Mapping[str, Newest] = field(default_factory=dict)
     """The newest versions that a client speaks, where those are not the newest there are."""
 
@@ -83,6 +88,8 @@ class WorkloadPlan:
         processors = [plan.name for plan in (*self.processors, *self.eager)]
         processors += [plan.name for plan in self.preparers]
         guests = [] if self.guests is None else [GUESTS]
+        members = () if self.shares is None else self.shares.members
+        guests += [member.name for member in members]
         return [*producers, *processors, *readers, *(o[0] for o in self.operators), *guests]
 
 
@@ -97,8 +104,10 @@ class Workload:
         skipped: Collection[str] = (),
         *,
         loses_data: bool = True,
+        share_ledger: ShareLedger | None = None,
     ) -> None:
-        """`loses_data`: faults of the seed take written bytes away."""
+        """`loses_data`: faults of the seed take written bytes away. `share_ledger`: where there are share
+        groups."""
         self.loses_data = loses_data
         self.cluster = cluster
         self.history = history
@@ -123,6 +132,16 @@ class Workload:
         self.preparers = [Preparer(self, p) for p in plan.preparers if p.name not in skipped]
         self.committed_reader: CommittedReader | None = None
         self.operators = [Operator(self, *o) for o in plan.operators if o[0] not in skipped]
+        self.share_ledger = share_ledger
+        self.share_members: list[ShareMemberClient] = []
+        if plan.shares is not None and share_ledger is not None:
+            self.share_members = [
+                ShareMemberClient(self, member, share_ledger)
+                for member in plan.shares.members
+                if member.name not in skipped
+            ]
+        self.shares_begun = plan.shares is None
+        """Whether the topic of share groups is there, and what is set for them is sent."""
         self.access = AccessHistory()
         self.gatekeeper: Gatekeeper | None = None
         self.guests: list[Guest] = []
@@ -140,7 +159,8 @@ class Workload:
     def is_ready(self) -> bool:
         """Whether every topic is there."""
         has_ledger = self.committed_reader is not None or not self.processors
-        return len(self.topics) == len(self.plan.topics) and has_ledger
+        has_all = len(self.topics) == len(self.plan.topics) and self.shares_begun
+        return has_all and has_ledger
 
     def client(self, name: str) -> Client:
         return self.cluster.client(name, self.plan.newest.get(name, NO_BOUNDS))
@@ -152,6 +172,7 @@ class Workload:
         for topic in self.plan.topics:
             await self._create(topic)
         await self._begin_transactions()
+        await self._begin_shares()
         for producer in self.producers:
             producer.start()
         for consumer in self.consumers:
@@ -189,6 +210,25 @@ class Workload:
             self.staller.start()
         for preparer in self.preparers:
             preparer.start()
+
+    async def _begin_shares(self) -> None:
+        """The groups read all from the beginning, whoever leads: the settings are known before."""
+        plan = self.plan.shares
+        if plan is None:
+            return
+        await self._create_until_there(TopicPlan(SHARED, plan.partitions))
+        await configure(self.admin, plan)
+        while not all(self._knows_shares(node) for node in self.cluster.up()):
+            await self.admin.tasks.sleep(100)
+        self.shares_begun = True
+        for member in self.share_members:
+            member.start()
+
+    def _knows_shares(self, node: SimNode) -> bool:
+        assert self.plan.shares is not None
+        if node.broker is None:
+            return True
+        return all((GROUP, group) in node.image.configs for group in self.plan.shares.groups)
 
     async def _create(self, topic: TopicPlan) -> None:
         await self._create_until_there(topic)
