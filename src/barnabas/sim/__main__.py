@@ -33,7 +33,8 @@ claims to."""
 LONG_RUN_SEEDS = 300
 
 
-def main(arguments: list[str] | None = None) -> int:
+def options_parser() -> argparse.ArgumentParser:
+    """The options of the command line."""
     parser = argparse.ArgumentParser(prog="barnabas.sim", description=__doc__)
     parser.add_argument("--seed", type=int, help="replay this one, with its trace")
     parser.add_argument("--from", type=int, default=1, dest="first")
@@ -72,6 +73,11 @@ def main(arguments: list[str] | None = None) -> int:
         "--shares", action="store_true", help="share groups read a topic of their own"
     )
     parser.add_argument("--shrink", action="store_true", help="reduce --seed, where it fails")
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = options_parser()
     options = parser.parse_args(arguments)
     faults_ms = options.faults_ms if options.hours is None else options.hours * 3_600_000
     known = ZOOKEEPER_KINDS if options.zookeeper else KINDS

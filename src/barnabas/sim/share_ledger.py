@@ -38,7 +38,7 @@ class Fate(NamedTuple):
     at_ms: float
 
 
-class Delivered(NamedTuple):
+class SeenDelivery(NamedTuple):
     """One delivery that a member saw."""
 
     member: str
@@ -51,7 +51,7 @@ class Delivered(NamedTuple):
     """The broker's session of the member; None where it is over."""
 
 
-class Brokers(Protocol):
+class BrokerView(Protocol):
     """A look at what brokers have."""
 
     def server_of(self, group: str, partition: int, node: int, since_ms: float) -> Server | None:
@@ -64,7 +64,7 @@ class Brokers(Protocol):
 class ShareLedger:
     """All share groups of a run."""
 
-    def __init__(self, deliveries_max: int, lock_ms: float, brokers: Brokers) -> None:
+    def __init__(self, deliveries_max: int, lock_ms: float, brokers: BrokerView) -> None:
         self.deliveries_max = deliveries_max
         self._held_ms = lock_ms * LEAST_OF_LOCK
         self.deliveries = 0
@@ -72,10 +72,10 @@ class ShareLedger:
         """Whether committed metadata were given up: nothing is promised any more."""
         self._brokers = brokers
         self._fates: dict[Place, Fate] = {}
-        self._last: dict[Place, Delivered] = {}
+        self._last: dict[Place, SeenDelivery] = {}
         self._most: dict[Place, int] = {}
         self._given: dict[tuple[Place, Server], dict[int, str]] = {}
-        self._held: dict[tuple[str, Place], Delivered] = {}
+        self._held: dict[tuple[str, Place], SeenDelivery] = {}
         self._said: set[tuple[str, Place]] = set()
         """Members and records of which they have said something since they took them."""
         self._doubtful: set[Place] = set()
@@ -96,7 +96,7 @@ class ShareLedger:
         server = self._brokers.server_of(group, record.partition, node, asked_ms)
         session = self._brokers.session_of(group, member, node)
         before = self._last.get(place)
-        delivered = Delivered(member, record.deliveries, node, asked_ms, now_ms, server, session)
+        delivered = SeenDelivery(member, record.deliveries, node, asked_ms, now_ms, server, session)
         self.deliveries += 1
         self._held[member, place] = self._last[place] = delivered
         self._said.discard((member, place))
@@ -134,7 +134,7 @@ class ShareLedger:
                 f" acknowledged at {fate.at_ms:.0f} ms"
             )
 
-    def _holds(self, place: Place, delivered: Delivered, now_ms: float) -> bool:
+    def _holds(self, place: Place, delivered: SeenDelivery, now_ms: float) -> bool:
         """Whether the member still holds the record: it has not let it go, and its lock has not ended. The
         locks of brokers last by their clocks, which drift."""
         member = delivered.member

@@ -14,7 +14,7 @@ from barnabas.client.consumers.share_runs import Acknowledge
 from barnabas.metadata.features import METADATA_VERSION
 from barnabas.ports import Rng
 from barnabas.sim.faults import KINDS, Kind
-from barnabas.sim.faults.share_groups import ambush_shares
+from barnabas.sim.faults.transactions import ambush_shares
 from barnabas.sim.share_ledger import SHARED
 from barnabas.sim.swarm import Swarm
 from barnabas.sim.workload import ProducerPlan

@@ -24,6 +24,7 @@ from barnabas.cli.records.read_range import ReadRange, ends_of, starts_at, start
 from barnabas.cli.records.record_filter import RecordFilter
 from barnabas.cli.records.record_lines import chosen_format, with_options
 from barnabas.cli.records.registered_values import RegisteredValues
+from barnabas.cli.records.sharing import SharedPrinting, checked_kind, print_shared
 from barnabas.client.consumers.consumer import ConsumerSettings
 from barnabas.client.consumers.fetch_requests import FetchSettings
 from barnabas.client.consumers.group_member import TopicPattern
@@ -83,6 +84,8 @@ def command(
     topics: list[str] = typer.Argument(None, metavar="TOPIC...", show_default=False),
     include: options.Include = None,
     group: str | None = typer.Option(None, "--group", "-g", help="Share the work and commit."),
+    share: options.Share = None,
+    on_error: options.OnError = "release",
     from_beginning: bool = typer.Option(False, "--from-beginning", "-f"),
     from_time: options.FromTime = None,
     to_time: options.ToTime = None,
@@ -108,22 +111,27 @@ def command(
     """Print values; with --json every record whole, one JSON object per line, which `produce
     --json-records` writes again."""
     bounds = ReadingBounds(from_beginning, from_time, offset, exit_at_end, to_time, to_offset)
-    bounds.check(bool(group), partition)
+    bounds.check(bool(group or share), partition)
     if bool(topics) == (include is not None):
         raise Failure("name topics, or --include with a regular expression", USAGE)
-    settings = ConsumerSettings(
-        auto_offset_reset=bounds.reset, fetch=FetchSettings(read_committed=read_committed)
-    )
+    settings = ConsumerSettings(bounds.reset, FetchSettings(read_committed=read_committed))
+    wanted = RecordFilter(key, header, path)
+    own = (group, include, from_beginning, exit_at_end, read_committed, wanted != RecordFilter())
+    error_kind = checked_kind(on_error, others=share is not None and any(own))
     try:
+        values = RegisteredValues(registry, *registry_user(data, bootstrap)) if registry else None
         shown = with_options(
             chosen_format(form, as_json=as_json, keys=show_keys),
             null=null,
             is_raw=raw or not sys.stdout.isatty(),
-            registry=None
-            if registry is None
-            else RegisteredValues(registry, *registry_user(data, bootstrap)),
+            registry=values,
         )
         with cluster(bootstrap, data) as connected:
+            if share is not None:
+                bounded = (max_records, timeout_s)
+                shared = SharedPrinting(shown.line(connected), error_kind, values, *bounded)
+                print_shared(connected, share, topics, shared)
+                return
             pattern = None if include is None else TopicPattern(include)
             if pattern is not None:
                 topics = matched(connected, pattern)
@@ -131,7 +139,7 @@ def command(
             some = chosen(connected, topics, partition) if exit_at_end or not group else []
             printing = Printing(
                 shown.line(connected), bounds.range(connected, some),
-                RecordFilter(key, header, path), max_records, timeout_s, commits=bool(group),
+                wanted, max_records, timeout_s, commits=bool(group),
             )  # fmt: skip
             if group:
                 consumer = connected.consumer(group, settings)

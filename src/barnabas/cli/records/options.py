@@ -39,6 +39,22 @@ ToOffset = Annotated[
     int | None,
     typer.Option("--to-offset", min=0, help="End before this offset of each partition."),
 ]
+Share = Annotated[
+    str | None,
+    typer.Option(
+        "--share",
+        metavar="GROUP",
+        help="Take records of this share group, and acknowledge each that was printed.",
+    ),
+]
+OnError = Annotated[
+    str,
+    typer.Option(
+        "--on-error",
+        metavar="release|reject",
+        help="With --share: what becomes of a record whose value cannot be decoded.",
+    ),
+]
 MaxRecords = Annotated[int | None, typer.Option("--max-records", "-n", min=1)]
 Timeout = Annotated[
     float | None, typer.Option("--timeout", help="End when nothing came for so many seconds.")

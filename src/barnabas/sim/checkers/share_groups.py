@@ -86,7 +86,7 @@ class ShareLeaders(Checker):
 
 
 class ShareStateStays(Checker):
-    """What share coordinators keep of a share partition goes forward: its start, and who may write."""
+    """A share partition's kept start and leader epoch never go back."""
 
     EVENTS_BETWEEN_CHECKS = 100
 

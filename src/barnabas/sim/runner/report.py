@@ -47,6 +47,8 @@ def command(seed: int, plan: Plan) -> str:
         arguments.append(f"--skip-faults {ranges_text(plan.skip_faults)}")
     if plan.secured:
         arguments.append("--secured")
+    if plan.shares:
+        arguments.append("--shares")
     if plan.eager:
         arguments.append("--eager")
     if plan.zookeeper:

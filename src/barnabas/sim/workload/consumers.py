@@ -1,9 +1,10 @@
 """Consumers of a seed: members of a group that commit what they took and are replaced now and then, and
-the one that reads everything at the end."""
+the one that reads everything at the end. Beside reading, members seek back, pause, change their
+subscription, or block for so long that their group continues without them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,9 +12,10 @@ from barnabas.client.consumers.consumer import Consumer, ConsumerSettings
 from barnabas.client.consumers.group_member import CLASSIC, GroupMemberSettings
 from barnabas.client.network.channels import ChannelError
 from barnabas.client.offsets import EARLIEST
+from barnabas.ports import Rng
 from barnabas.sim.cluster import ProgramFault, SimCluster
 from barnabas.sim.history import Reading, Violation
-from barnabas.sim.workload.consumer_behaviours import WHIMS
+from barnabas.sim.world.process import SimProcess
 from barnabas.types import TopicPartition
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 
 EPOCHS_SINCE = {ApiKey.METADATA: 7, ApiKey.FETCH: 9}
 """Below these versions clients neither learn leader epochs nor send them (KIP-320)."""
+
+STALL_MS = (300.0, 3_000.0, 8_000.0)
+"""The last one is longer than a member's session."""
 
 
 @dataclass(frozen=True)
@@ -254,6 +259,57 @@ class ConsumerClient:
             self.client.tasks.start(self.consumer.close())
             self.consumer = self._consumer()
             self.consumer.subscribe(self.topics)
+
+
+async def seek(c: ConsumerClient, rng: Rng) -> None:
+    """Back to a place that it has passed, or to the beginning."""
+    consumer = c.consumer
+    for tp in consumer.assignment:
+        position = consumer.position(tp)
+        if position is not None and rng.random() < 0.5:
+            if rng.random() < 0.3:
+                consumer.seek(tp, EARLIEST)
+                c.reading.last.pop(tp, None)
+            else:
+                offset = rng.randrange(position + 1)
+                consumer.seek(tp, offset)
+                c.reading.last[tp] = offset - 1
+
+
+async def pause(c: ConsumerClient, rng: Rng) -> None:
+    """Some partitions, for a while; a rebalance ends that, too."""
+    consumer = c.consumer
+    for tp in consumer.assignment:
+        if rng.random() < 0.5:
+            consumer.pause(tp)
+            c.paused.add(tp)
+    await c.client.tasks.sleep(rng.uniform(0, 1_000))
+    for tp in consumer.assignment if consumer is c.consumer else ():
+        consumer.pause(tp, paused=False)
+    c.paused.clear()
+
+
+async def subscribe_again(c: ConsumerClient, rng: Rng) -> None:
+    """Now and then twice in a row: the group rebalances already."""
+    for _ in range(rng.choice([1, 1, 2])):
+        topics = [topic for topic in c.plan.topics if rng.random() < 0.7]
+        c.topics = tuple(topics or c.plan.topics)
+        c.consumer.subscribe(c.topics)
+        await c.client.tasks.sleep(rng.uniform(0, 300))
+
+
+async def stall(c: ConsumerClient, rng: Rng) -> None:
+    process = c.client.ports
+    assert isinstance(process, SimProcess)
+    process.pause(rng.choice(STALL_MS))
+
+
+WHIMS: Mapping[str, Callable[[ConsumerClient, Rng], Awaitable[None]]] = {
+    "seeks": seek,
+    "pauses": pause,
+    "subscribes again": subscribe_again,
+    "stalls": stall,
+}
 
 
 class FinalRead:

@@ -47,7 +47,7 @@ class ShareMemberPlan:
     dawdles: float = 0.0
     """How often it works for longer than a lock lasts."""
     kinds: tuple[Acknowledge, ...] = (Acknowledge.ACCEPT,)
-    """What it says of a record, one as likely as another."""
+    """The kinds of acknowledgement that it chooses from."""
     commits: float = 0.5
     """How often it waits for the answers."""
     leaves: float = 0.0
@@ -89,7 +89,7 @@ class ShareMemberClient:
         self.consumer = self._consumer()
         self._lost = 0
         self._taken: list[DeliveredRecord] = []
-        """What is accepted by the next poll, in implicit mode."""
+        """The records of the last poll."""
 
     def _consumer(self) -> ShareConsumer:
         plan = self.plan

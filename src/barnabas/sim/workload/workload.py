@@ -212,7 +212,7 @@ class Workload:
             preparer.start()
 
     async def _begin_shares(self) -> None:
-        """The groups read all from the beginning, whoever leads: the settings are known before."""
+        """The groups read all from the beginning: each broker knows the settings before."""
         plan = self.plan.shares
         if plan is None:
             return
