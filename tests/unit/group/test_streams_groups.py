@@ -9,6 +9,7 @@ import pytest
 from barnabas.group.queries import GroupTally, list_groups
 from barnabas.group.streams.configured_topology import Status
 from barnabas.group.streams.describing import describe_streams_group
+from barnabas.group.streams.member import StreamsMemberState
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages import streams_group_heartbeat_request as asked
 from tests.unit.group.streams_world import StreamsWorld, part, topology
@@ -450,3 +451,12 @@ def test_fixed_repartition_topics_of_two_copartition_groups_may_differ() -> None
     )
     assert statuses(world.join("A")) == [Status.MISSING_INTERNAL_TOPICS]
     assert {name: topic.partitions for name, topic in world.missing.items()} == {"r": 3, "s": 5}
+
+
+def test_states_of_members_have_the_numbers_of_apache_kafka() -> None:
+    assert [(state.name, state.value) for state in StreamsMemberState] == [
+        ("STABLE", 1),
+        ("UNREVOKED_TASKS", 2),
+        ("UNRELEASED_TASKS", 3),
+        ("UNKNOWN", 127),
+    ]

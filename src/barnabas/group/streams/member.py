@@ -75,12 +75,13 @@ HOLDS_NOTHING = HeldTasks()
 
 
 class StreamsMemberState(IntEnum):
-    """Progress of a member towards its target assignment; numbers as in Kafka's records."""
+    """Progress of a member towards its target assignment. The numbers are those of Kafka's records of streams
+    groups; records of consumer groups have others."""
 
-    STABLE = 0
-    UNREVOKED_TASKS = 1
+    STABLE = 1
+    UNREVOKED_TASKS = 2
     """The member has yet to give up tasks."""
-    UNRELEASED_TASKS = 2
+    UNRELEASED_TASKS = 3
     """The member waits for tasks that others have yet to give up."""
     UNKNOWN = 127
 
