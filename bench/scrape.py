@@ -20,7 +20,7 @@ from barnabas.client.records import ProducerRecord
 from barnabas.host.client import connect
 from barnabas.testing.cluster import Cluster
 
-TOPIC = "t"
+TOPIC, TOPIC_SIZE = "t", 1_000
 REQUESTS = 2_000
 BATCH_PATIENCE_S = 60.0
 
@@ -71,7 +71,7 @@ def delays_ms(bootstrap: str, requests: int) -> list[float]:
     found = []
     for number in range(requests):
         began = time.monotonic()
-        producer.produce(TOPIC, b"v" * 100, partition=number % 100)
+        producer.produce(f"{TOPIC}-0", b"v" * 100, partition=number % 100)
         if producer.flush(BATCH_PATIENCE_S):
             raise SystemExit("a record is not acknowledged")
         found.append((time.monotonic() - began) * 1000)
@@ -97,10 +97,13 @@ def line(name: str, found: list[float]) -> None:
 
 def run(partitions: int, scrapes: int) -> None:
     with Cluster(nodes=1) as cluster, connect(cluster.bootstrap) as client:
-        client.create_topic(TOPIC, partitions=partitions, replication_factor=1)
+        topics = [f"{TOPIC}-{number}" for number in range(partitions // TOPIC_SIZE)]
+        for topic in topics:
+            client.create_topic(topic, partitions=TOPIC_SIZE, replication_factor=1)
         with client.producer() as producer:
-            for index in range(partitions):
-                producer.send(ProducerRecord(TOPIC, b"v", partition=index))
+            for topic in topics:
+                for index in range(TOPIC_SIZE):
+                    producer.send(ProducerRecord(topic, b"v", partition=index))
         node = Node(cluster.node(1)["metrics"])
         node.scrape()
         time.sleep(3)  # the logs' background work
@@ -119,6 +122,7 @@ def run(partitions: int, scrapes: int) -> None:
         scrape_ms = figures["barnabas_scrape_seconds"] * 1000
         print(f"longest turn of the loop           {longest_ms:.1f} ms")
         print(f"the last scrape, by the node       {scrape_ms:.1f} ms")
+        cluster.kill(1)  # it would close thousands of logs one by one
 
 
 def main() -> None:

@@ -29,7 +29,7 @@ BYTES_MAX = 700_000
 FIRST_BYTE_S_MAX = 30.0
 """On a machine that runs the nodes and other tests as well; alone it is a second or less."""
 PATHS = {
-    "/": "10 000 partitions",
+    "/": "10 001",
     "/topics": "41 topics",
     "/topics?first=0&q=topic-1": "topics",
     "/topic?name=large": "previous|next 200",
