@@ -30,7 +30,7 @@ ARGUMENT_VALUES = {
     "topics": TOPICS,
     "groups": GROUPS,
 }
-"""By the first word of a command; those that make something new are in `NEW`."""
+"""The kind of a command's argument, by its first word; commands that make something new are in `NEW`."""
 ARGUMENT_VALUES |= {"profiles": PROFILES}
 NEW = frozenset({"topics create", "profiles create"})
 WHERE = ("--bootstrap", "--bootstrap-server", "-b", "--data", *ANYWHERE)
