@@ -17,6 +17,7 @@ from barnabas.config.topic import BROKER_SYNONYMS, TOPIC
 from tools.docs_authorization import authorization
 from tools.docs_cli import command_line
 from tools.docs_events import log_events
+from tools.docs_json import json_output
 from tools.docs_kafka_map import kafka_map
 from tools.docs_metrics import metrics_page
 from tools.docs_module_tests import module_tests
@@ -73,6 +74,7 @@ def generated() -> dict[str, str]:
     return {
         "docs/configuration.md": configuration(),
         "docs/authorization.md": authorization(),
+        "docs/json-output.md": json_output(),
         "docs/kafka-map.md": kafka_map(),
         "docs/metrics.md": metrics_page(),
         "docs/module-tests.md": module_tests(),

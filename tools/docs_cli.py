@@ -26,16 +26,17 @@ def command_line() -> str:
     """Reference of all commands."""
     root = typer.main.get_command(build(list(COMMANDS)))
     pages = [_INTRODUCTION, _index(root)]
-    pages += [_page(name, command) for name, command in _walk("barnabas", root) if _runs(command)]
+    pages += [_page(name, command) for name, command in walk("barnabas", root) if _runs(command)]
     return "\n".join(pages)
 
 
-def _walk(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+def walk(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+    """Every command and group of commands below `command`, by its whole name."""
     yield name, command
     if hasattr(command, "commands"):
         for sub, inner in command.commands.items():
             if not inner.hidden:
-                yield from _walk(f"{name} {sub}", inner)
+                yield from walk(f"{name} {sub}", inner)
 
 
 def _runs(command: Any) -> bool:
@@ -45,7 +46,7 @@ def _runs(command: Any) -> bool:
 
 def _index(root: Any) -> str:
     lines = ["| command | purpose |", "|---|---|"]
-    for name, command in _walk("barnabas", root):
+    for name, command in walk("barnabas", root):
         if _runs(command):
             anchor = name.replace(" ", "-")
             lines.append(f"| [`{name}`](#{anchor}) | {_first_sentence(command)} |")

@@ -19,6 +19,7 @@ from barnabas.client.consumers.consumer import ConsumerSettings
 from barnabas.client.records import ProducerRecord
 from barnabas.host.client import connect
 from barnabas.testing.cluster import Cluster
+from tests.json_shapes import assert_documented
 
 pytestmark = pytest.mark.process
 HELD = re.compile(
@@ -47,7 +48,9 @@ class Command:
         return printed.err if status else printed.out
 
     def json(self, *words: str) -> Any:
-        return json.loads(self(*words, "--json"))
+        value = json.loads(self(*words, "--json"))
+        assert_documented(words, value)
+        return value
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from barnabas.testing.cluster import Cluster
 from barnabas.types import TopicPartition
 from barnabas.wire.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from barnabas.wire.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
+from tests.json_shapes import assert_documented
 
 pytestmark = pytest.mark.process
 MEMBER = "7Zf3bPcvQ1aVQzU7yWm0XA"
@@ -46,7 +47,9 @@ class Command:
         return printed.err if status else printed.out
 
     def json(self, *words: str) -> Any:
-        return json.loads(self(*words, "--json"))
+        value = json.loads(self(*words, "--json"))
+        assert_documented(words, value)
+        return value
 
 
 @pytest.fixture
