@@ -16,6 +16,7 @@ COMMANDS: dict[str, str] = {
     "configs": "barnabas.cli.commands.configs",
     "produce": "barnabas.cli.commands.produce",
     "consume": "barnabas.cli.commands.consume",
+    "perf": "barnabas.cli.commands.perf",
     "groups": "barnabas.cli.commands.groups",
     "transactions": "barnabas.cli.commands.transactions",
     "acls": "barnabas.cli.commands.acls",
