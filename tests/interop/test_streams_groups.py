@@ -162,11 +162,11 @@ def test_kafka_streams_groups_tells_resets_and_deletes_a_group(tmp_path: Path) -
             members = described(bootstrap, "told", "--members", "--verbose")
             active = Counter(re.findall(r" ACTIVE: (.*?) TARGET", " ".join(members)))
             assert sum(active.values()) == 2
+            offsets = described(bootstrap, "told", "--offsets")
+            assert sum("told-lines" in line for line in offsets) == PARTITIONS
             programs[0].end_input()
             assert programs[0].wait() == 0
         assert any(" Empty " in line for line in described(bootstrap, "told", "--state"))
-        offsets = described(bootstrap, "told", "--offsets", "--verbose")
-        assert sum("told-lines" in line for line in offsets) == PARTITIONS
         reset = tool(
             bootstrap, "--reset-offsets", "--group", "told", "--all-input-topics",
             "--to-earliest", "--execute",
