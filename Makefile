@@ -15,7 +15,7 @@ CODE := src tests tools bench examples
 # Nodes start three times as fast from compiled modules.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv demo test check format lint types layers tidy commits unit unit-first unit-second sim sim-mutants bench interop peers messages golden docs dist lock clean
+.PHONY: help venv demo test check format lint types layers tidy commits unit unit-first unit-second sim sim-mutants bench interop peers messages golden docs dist image deb lock clean
 
 help: ## These lines
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -115,6 +115,12 @@ docs: venv ## Write what is generated under docs/
 dist: venv ## Wheel, source distribution, list of packages (CycloneDX) and sums of what is committed, into dist
 	$(BIN)/python -m tools.distribution
 
+image: venv ## A container image of what is committed, as an OCI layout and archive in build/image (on Debian 12)
+	$(BIN)/python -m tools.image
+
+deb: venv ## A package for Debian 12 of what is committed, in build/deb
+	$(BIN)/python -m tools.deb
+
 lock: venv ## Resolve pyproject.toml again into requirements/*.lock
 	$(PYTHON) -m venv build/lock && build/lock/bin/python -m pip install --quiet uv
 	build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade \
@@ -123,6 +129,9 @@ lock: venv ## Resolve pyproject.toml again into requirements/*.lock
 	  --custom-compile-command "make lock" --extra dev pyproject.toml -o requirements/dev.lock
 	build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade \
 	  --custom-compile-command "make lock" requirements/release.in -o requirements/release.lock
+	build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade \
+	  --custom-compile-command "make lock" --extra console --extra security --extra telemetry --extra zookeeper \
+	  pyproject.toml -o requirements/image.lock
 
 clean: ## Remove what was built; .venv and peers stay
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

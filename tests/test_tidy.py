@@ -625,31 +625,6 @@ def test_nothing_calls_what_has_a_better_replacement() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-ONE_SYSTEMS_OWN = re.compile(
-    r"E?POLL\w*|e?poll|kqueue|eventfd\w*|pidfd\w*|memfd_create|RWF_\w+|fdatasync|pipe2|SOCK_CLOEXEC"
-    r"|SOCK_NONBLOCK|prctl|mallopt|malloc_trim|F_FULLFSYNC|posix_fallocate|sendfile|CLOCK_BOOTTIME"
-)
-"""Attributes that some systems lack. `barnabas.host.system` has a portable way for each."""
-
-
-def test_what_one_system_has_is_named_in_one_place_only() -> None:
-    wrong = []
-    for name in python_files():
-        if not name.startswith("src/") or name.startswith("src/barnabas/host/system/"):
-            continue
-        for node in nodes(name, ast.Attribute):
-            module = node.value.id if isinstance(node.value, ast.Name) else ""
-            if module in SYSTEM_MODULES and ONE_SYSTEMS_OWN.fullmatch(node.attr):
-                wrong.append(f"{name}:{node.lineno}: {module}.{node.attr}")
-        for text in nodes(name, ast.Constant):
-            if isinstance(text.value, str) and text.value.startswith(("/proc/", "/sys/")):
-                wrong.append(f"{name}:{text.lineno}: {text.value}")
-    assert not wrong, "\n".join(wrong)
-
-
-SYSTEM_MODULES = frozenset({"os", "select", "signal", "socket", "fcntl", "time", "libc"})
-
-
 VALIDATING = ("src/barnabas/sim/", "src/barnabas/testing/")
 """Who may ask a machine for its invariants (docs/invariants.md): a running node does not."""
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+from pathlib import Path
 
 from tools.import_circles import sources
 from tools.late_callbacks import ALLOWED, faults, late_callbacks
@@ -65,3 +67,28 @@ def test_values_and_fields_of_ones_own_are_no_late_callbacks() -> None:
 def test_an_allowed_assignment_that_is_gone_leaves_the_list() -> None:
     (fault,) = faults(modules(EARLY), {"sample: part.ended": "it was there once"})
     assert fault == "sample: part.ended is gone: take it from the list"
+
+
+SOURCES = Path(__file__).resolve().parents[1] / "src" / "barnabas"
+SYSTEM_MODULES = frozenset({"os", "select", "signal", "socket", "fcntl", "time", "libc"})
+ONE_SYSTEMS_OWN = re.compile(
+    r"E?POLL\w*|e?poll|kqueue|eventfd\w*|pidfd\w*|memfd_create|RWF_\w+|fdatasync|pipe2|SOCK_CLOEXEC"
+    r"|SOCK_NONBLOCK|prctl|mallopt|malloc_trim|F_FULLFSYNC|posix_fallocate|sendfile|CLOCK_BOOTTIME"
+)
+"""Attributes that some systems lack. `barnabas.host.system` has a portable way for each."""
+
+
+def test_names_of_one_system_are_in_one_place() -> None:
+    wrong = []
+    for path in SOURCES.rglob("*.py"):
+        name = path.relative_to(SOURCES).as_posix()
+        if name.startswith(("host/system/", "wire/messages/")):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                if node.value.id in SYSTEM_MODULES and ONE_SYSTEMS_OWN.fullmatch(node.attr):
+                    wrong.append(f"{name}:{node.lineno}: {node.value.id}.{node.attr}")
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                if node.value.startswith(("/proc/", "/sys/")):
+                    wrong.append(f"{name}:{node.lineno}: {node.value}")
+    assert not wrong, "\n".join(wrong)

@@ -36,7 +36,7 @@ def test_underscores_are_dots_underscores_and_dashes(tmp_path: Path) -> None:
     }
 
 
-def test_a_node_that_is_told_nothing_is_a_cluster_of_its_own(tmp_path: Path) -> None:
+def test_a_node_without_properties_is_a_cluster_of_its_own(tmp_path: Path) -> None:
     found = properties({"HOME": "/"}, tmp_path)
     assert found == {"metrics.listeners": METRICS, "log.dirs": DATA, **ALONE}
 
@@ -49,7 +49,7 @@ def test_variables_win_over_the_mounted_file(tmp_path: Path) -> None:
 
 def test_a_broker_listens_on_every_address_of_its_advertised_ports(tmp_path: Path) -> None:
     (tmp_path / "k.p12").write_text("")
-    (tmp_path / "secret").write_text("told\n")
+    (tmp_path / "secret").write_text("secret\n")
     stores = {
         "KAFKA_SSL_KEYSTORE_FILENAME": "k.p12",
         "KAFKA_SSL_KEYSTORE_CREDENTIALS": "secret",
@@ -58,7 +58,7 @@ def test_a_broker_listens_on_every_address_of_its_advertised_ports(tmp_path: Pat
     found = properties({**BROKER, **stores}, tmp_path)
     assert found["listeners"] == "PLAINTEXT://0.0.0.0:9092,SSL://0.0.0.0:9094"
     assert found["ssl.keystore.location"] == str(tmp_path / "k.p12")
-    assert found["ssl.keystore.password"] == found["ssl.key.password"] == "told"
+    assert found["ssl.keystore.password"] == found["ssl.key.password"] == "secret"
 
 
 @pytest.mark.parametrize(

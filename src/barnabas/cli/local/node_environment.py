@@ -50,7 +50,7 @@ ALONE = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
 }
-"""The properties of a node that is told nothing."""
+"""The properties of a node to which nothing gives any."""
 
 
 def property_of(variable: str) -> str:
