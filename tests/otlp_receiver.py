@@ -25,6 +25,8 @@ class OtlpReceiver:
     def __init__(self) -> None:
         self.status = HTTPStatus.OK
         self.received: list[Any] = []
+        self.arrived = threading.Event()
+        """Something was exported."""
         receiver = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -33,6 +35,7 @@ class OtlpReceiver:
                 if self.headers.get("Content-Encoding") == "gzip":
                     body = gzip.decompress(body)
                 receiver.received.append(KINDS[self.path].FromString(body))
+                receiver.arrived.set()
                 self.send_response(receiver.status)
                 self.send_header("Content-Length", "0")
                 self.end_headers()

@@ -16,7 +16,9 @@ from tests.otlp_receiver import OtlpReceiver, attributes_of
 from tests.process.launch import PATIENCE_S, wait_until
 from tests.process.test_node import format_storage, write_properties
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
+EXPORT_WAITS = 4
+"""The helper has a low priority: on a busy machine it loads OpenTelemetry's packages slowly."""
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
 
@@ -39,6 +41,7 @@ def test_a_node_exports_metrics_and_traces(tmp_path: Path, receiver: OtlpReceive
     node = subprocess.Popen([sys.executable, "-m", "barnabas.host.main", str(file)])
     try:
         produce_traced(parse_properties(file.read_text())["listeners"].split(",")[0])
+        assert receiver.arrived.wait(EXPORT_WAITS * PATIENCE_S), "nothing arrives"
         wait_until(lambda: bool(receiver.spans), "no span arrives")
         wait_until(lambda: bool(receiver.metrics), "no metric arrives")
         node.send_signal(signal.SIGTERM)
