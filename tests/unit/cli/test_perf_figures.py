@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.cli.json_output.outputs import OUTPUTS
+from barnabas.cli.json_output.shapes import mismatches
 from barnabas.cli.main import main
 from barnabas.cli.reports.perf_figures import Latencies, payloads, percentile, rates
 
@@ -33,6 +35,13 @@ def test_rates_are_per_second() -> None:
     found = rates(100, 1 << 21, 2.0)
     assert (found["records_per_second"], found["mib_per_second"]) == (50.0, 1.0)
     assert rates(0, 0, 0.0)["records_per_second"] == 0.0
+
+
+def test_figures_have_the_documented_shape() -> None:
+    latencies = Latencies()
+    latencies.add(1.5)
+    found = rates(3, 300, 0.5) | {"latency_ms": latencies.summary()}
+    assert list(mismatches(found, OUTPUTS["perf produce"])) == []
 
 
 def test_values_have_the_size_and_hardly_compress(tmp_path: Path) -> None:

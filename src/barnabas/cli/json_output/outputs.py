@@ -147,6 +147,14 @@ FEATURE = {"name": str, "lowest": int, "highest": int, "level": int}
 CHECK = {"check": str, "ok": bool, "found": str}
 FINDING = {"code": str, "severity": str, "what": str, "why": str, "command": str, "link": str}
 
+MEASURED = {
+    "records": int,
+    "bytes": int,
+    "seconds": float,
+    "records_per_second": float,
+    "mib_per_second": float,
+    "latency_ms?": dict.fromkeys(("avg", "p50", "p95", "p99", "p99.9", "max"), float),
+}
 OUTPUTS: dict[str, Shape] = {
     "doctor": {"cluster_id": str, "worst": str | None, "findings": [FINDING]},
     "storage info": {"directories": Map("directory", ANY), "problems": [str]},
@@ -340,10 +348,10 @@ OUTPUTS: dict[str, Shape] = {
     "pipeline ledger show": [ANY],
     "produce": {"topic": str, "acknowledged": int},
     "consume": ANY,
-    "tail": ANY,
-    "perf produce": ANY,
-    "perf consume": ANY,
-    "perf latency": ANY,
+    "perf produce": MEASURED,
+    "perf consume": MEASURED,
+    "perf latency": MEASURED,
+    "perf end-to-end": MEASURED,
     "profiles list": [
         {
             "name": str,
