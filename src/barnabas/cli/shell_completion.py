@@ -26,7 +26,6 @@ OPTION_VALUES = {
 ARGUMENT_VALUES = {
     "consume": TOPICS,
     "produce": TOPICS,
-    "tail": TOPICS,
     "topics": TOPICS,
     "groups": GROUPS,
 }

@@ -1,4 +1,4 @@
-"""Options of the commands that print records: ``consume`` and ``tail``."""
+"""Options of ``barnabas consume``."""
 
 from __future__ import annotations
 

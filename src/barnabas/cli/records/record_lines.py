@@ -1,4 +1,4 @@
-"""The formats of ``barnabas consume`` and ``barnabas tail``: which function makes bytes of a record."""
+"""The formats of ``barnabas consume``: which function makes bytes of a record."""
 
 from __future__ import annotations
 
