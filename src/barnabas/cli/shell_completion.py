@@ -35,7 +35,7 @@ NEW = frozenset({"topics create", "profiles create"})
 WHERE = ("--bootstrap", "--bootstrap-server", "-b", "--data", *ANYWHERE)
 
 
-class Place(NamedTuple):
+class CommandWords(NamedTuple):
     """A command, or a group of them: what may come next."""
 
     path: str
@@ -45,7 +45,7 @@ class Place(NamedTuple):
     """The kind of names that its arguments are; empty for others."""
 
 
-def places() -> list[Place]:
+def places() -> list[CommandWords]:
     """Every command, the empty path first."""
     return list(_walk((), typer.main.get_command(build(list(COMMANDS)))))
 
@@ -65,7 +65,7 @@ def _walk(path: tuple[str, ...], command: Any) -> Any:
     text = " ".join(path)
     has_arguments = any(parameter.param_type_name == "argument" for parameter in command.params)
     names = ARGUMENT_VALUES.get(path[0], "") if path and has_arguments and text not in NEW else ""
-    yield Place(text, (*shown, *options, "--help"), names)
+    yield CommandWords(text, (*shown, *options, "--help"), names)
     for name in shown:
         yield from _walk((*path, name), inner[name])
 
@@ -82,7 +82,7 @@ def script(shell: str) -> str:
     return (_BASH if shell == "bash" else _ZSH).replace("@BODY@", body)
 
 
-def _cases(found: list[Place]) -> str:
+def _cases(found: list[CommandWords]) -> str:
     return "\n".join(
         f'        "{place.path}") choices="{" ".join(place.words)}"; names="{place.names}" ;;'
         for place in found
@@ -183,7 +183,7 @@ complete -c barnabas -a '(__barnabas_words)'
 """
 
 
-def _fish(found: list[Place]) -> str:
+def _fish(found: list[CommandWords]) -> str:
     words = "\n".join(
         f"        case '{place.path}'\n            set words {' '.join(place.words)}\n"
         f"            set names '{place.names}'"

@@ -253,16 +253,18 @@ class Run:
         self._read_guarded()
         self._read_shared()
         if self.swarm.cuts:
-            cuts = liveness_checks.Cuts(self)
-            self._until(partial(self._none, lambda run: cuts.hanging()), "records to be deleted")
-            self._until(
-                partial(self._none, liveness_checks.late_start),
-                "followers to know where logs begin",
-            )
+            self._wait_for_cuts()
         if self.plan.has_znodes:  # leaders may have moved since
             self._until(self._agreed, "znodes and every broker's image to say the same at last")
         for checker in self.checkers:
             checker.finish(self.cluster)
+
+    def _wait_for_cuts(self) -> None:
+        cuts = liveness_checks.Cuts(self)
+        self._until(partial(self._none, lambda run: cuts.hanging()), "records to be deleted")
+        self._until(
+            partial(self._none, liveness_checks.late_start), "followers to know where logs begin"
+        )
 
     def _restart_cleanly(self) -> None:
         """Everything is shut down and started once more, with nothing broken: nothing may be forgotten."""

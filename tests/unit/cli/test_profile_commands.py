@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from barnabas.cli.connection.connect import command_config, find_bootstrap
-from barnabas.cli.connection.profile_file import own_file, read_own, with_profile
 from barnabas.cli.connection.variables import BOOTSTRAP, COMMAND_CONFIG, PROFILE
 from barnabas.cli.main import main
+from barnabas.cli.profiles.own_file import own_file, read_own, with_profile
 from barnabas.host.secrets.config_files import security_of
 
 

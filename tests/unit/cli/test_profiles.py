@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from barnabas.cli.connection.connect import command_config, find_bootstrap
-from barnabas.cli.connection.profiles import UnknownProfile, names_of, of_profile
 from barnabas.cli.connection.variables import BOOTSTRAP, COMMAND_CONFIG, PROFILE
 from barnabas.cli.failure import Failure
 from barnabas.cli.main import take_options
+from barnabas.cli.profiles.named import UnknownProfile, names_of, of_profile
 from barnabas.config.definition import ConfigError
 from barnabas.config.providers import ENVIRONMENT
 from barnabas.host.secrets.config_files import security_of

@@ -5,10 +5,10 @@ from __future__ import annotations
 import typer
 
 from barnabas.cli.connection.connect import USAGE, Bootstrap, Data, cluster
-from barnabas.cli.connection.profile_file import read_own
-from barnabas.cli.connection.profiles import names_of
 from barnabas.cli.failure import Failure
 from barnabas.cli.plain_text import on_one_line, say
+from barnabas.cli.profiles.named import names_of
+from barnabas.cli.profiles.own_file import read_own
 from barnabas.cli.shell_completion import GROUPS, KINDS, PROFILES, script
 
 app = typer.Typer(help="Completion by TAB in bash, zsh and fish.", no_args_is_help=True)

@@ -8,7 +8,10 @@ from typing import Any
 import typer
 
 from barnabas.cli.connection.connect import USAGE, AsJson, show, table_of
-from barnabas.cli.connection.profile_file import (
+from barnabas.cli.failure import Failure
+from barnabas.cli.plain_text import say
+from barnabas.cli.profiles.named import KEY, names_of, of_profile
+from barnabas.cli.profiles.own_file import (
     login_of,
     own_file,
     read_own,
@@ -17,9 +20,6 @@ from barnabas.cli.connection.profile_file import (
     without_profile,
     write_own,
 )
-from barnabas.cli.connection.profiles import KEY, names_of, of_profile
-from barnabas.cli.failure import Failure
-from barnabas.cli.plain_text import say
 from barnabas.config.properties import parse_properties
 from barnabas.host.client import parse_bootstrap
 

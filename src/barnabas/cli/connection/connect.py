@@ -23,12 +23,12 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 
 from barnabas.cli.connection.password_prompt import with_password
-from barnabas.cli.connection.profile_file import own_file
-from barnabas.cli.connection.profiles import UnknownProfile, of_profile
 from barnabas.cli.connection.variables import BOOTSTRAP, COMMAND_CONFIG, PROFILE
 from barnabas.cli.failure import Failure
 from barnabas.cli.moments import date_text
 from barnabas.cli.plain_text import on_one_line, say, visible
+from barnabas.cli.profiles.named import UnknownProfile, of_profile
+from barnabas.cli.profiles.own_file import own_file
 from barnabas.client.client import Trying
 from barnabas.client.network.connection import ChannelError
 from barnabas.config.nearest import hint

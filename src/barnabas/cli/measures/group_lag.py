@@ -31,7 +31,7 @@ ROUNDS_MAX = 16
 """Fetches of one partition: several groups may be at several places, and markers may fill what one brings."""
 
 
-class Place(NamedTuple):
+class ReadPosition(NamedTuple):
     """The offset that a group reads next in a partition."""
 
     partition: TopicPartition
@@ -180,30 +180,32 @@ def _add_ends(connected: Connected, rows: Sequence[PartitionProgress]) -> None:
 
 def add_ages(connected: Connected, rows: Sequence[PartitionProgress]) -> None:
     """The seconds of these rows, whose lags are known: the first record of each that is behind is read."""
-    places: dict[Place, int] = {}
+    places: dict[ReadPosition, int] = {}
     for row in rows:
         if row.lag == 0:
             row.seconds = 0.0
         elif row.lag and row.committed is not None and row.end is not None:
-            places[Place(TopicPartition(row.topic, row.partition), row.committed)] = row.end
+            places[ReadPosition(TopicPartition(row.topic, row.partition), row.committed)] = row.end
     stamps = first_stamps(connected, places)
     now_ms = time.time() * 1000
     for row in rows:
         if row.committed is None or row.seconds is not None:
             continue
-        place = Place(TopicPartition(row.topic, row.partition), row.committed)
+        place = ReadPosition(TopicPartition(row.topic, row.partition), row.committed)
         if place in stamps:
             stamp = stamps[place]
             row.seconds = 0.0 if stamp is None else round(max(now_ms - stamp, 0.0) / 1000, 3)
 
 
-def first_stamps(connected: Connected, places: Mapping[Place, int]) -> dict[Place, int | None]:
+def first_stamps(
+    connected: Connected, places: Mapping[ReadPosition, int]
+) -> dict[ReadPosition, int | None]:
     """The timestamp of the first record at or after each place; None where only markers of transactions are
     before the end. `places` names the ends. A place that cannot be read is left out."""
-    stamps: dict[Place, int | None] = {}
+    stamps: dict[ReadPosition, int | None] = {}
     at = {place: place.offset for place in places}
     for _ in range(ROUNDS_MAX):
-        asked: dict[TopicPartition, Place] = {}
+        asked: dict[TopicPartition, ReadPosition] = {}
         for place in at:
             asked.setdefault(place.partition, place)
         if not asked:
@@ -227,10 +229,10 @@ def first_stamps(connected: Connected, places: Mapping[Place, int]) -> dict[Plac
 
 def _read(
     connected: Connected,
-    place: Place,
+    place: ReadPosition,
     run: FetchedRun,
-    ends: Mapping[Place, int],
-    stamps: dict[Place, int | None],
+    ends: Mapping[ReadPosition, int],
+    stamps: dict[ReadPosition, int | None],
 ) -> int | None:
     """Take the timestamp of a place. Returns where to read on; None where nothing is to be read."""
     if run.error is not None and run.error.code is ErrorCode.OFFSET_OUT_OF_RANGE:

@@ -1,6 +1,6 @@
 """The user's own file of profiles, which ``barnabas profiles`` writes and commands read without being asked.
 
-It is a file of client properties as :mod:`barnabas.cli.connection.profiles` describes, below
+It is a file of client properties as :mod:`barnabas.cli.profiles.named` describes, below
 ``$XDG_CONFIG_HOME`` or ``~/.config``, and readable by its owner only: mode 600 in a folder of mode 700. A
 password is a reference to a file or an environment variable, so that the file has no secret unless a property
 with one is set by hand.
@@ -12,8 +12,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from barnabas.cli.connection.profiles import KEY, PREFIX, UnknownProfile, names_of
 from barnabas.cli.local.private_files import write_private
+from barnabas.cli.profiles.named import KEY, PREFIX, UnknownProfile, names_of
 from barnabas.config.nearest import hint
 from barnabas.config.properties import format_properties, parse_properties
 from barnabas.config.providers import DIRECTORY, ENVIRONMENT
