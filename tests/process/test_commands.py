@@ -17,10 +17,11 @@ from barnabas.cli.main import main
 from barnabas.client.consumers.consumer import ConsumerSettings
 from barnabas.client.producers.record_accumulator import ProducerSettings
 from barnabas.client.records import ProducerRecord
-from barnabas.host.client import connect
+from barnabas.host.client import Connected, connect
 from barnabas.record.compression import Codec
 from barnabas.testing.cluster import Cluster
 from barnabas.types import TopicPartition
+from tests.process.launch import wait_until
 
 pytestmark = pytest.mark.process
 
@@ -337,3 +338,34 @@ def test_records_are_copied_byte_for_byte(run: Command, cluster: Cluster, tmp_pa
         "produce", "copy", str(file), "--json-records", "--transaction", status=2
     )
     assert run("consume", "copy", "--exit", "--read-committed", "-F", "%S,").count(",") == 3
+
+
+def test_tail_follows_topics_side_by_side_and_those_that_come_later(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    with connect(cluster.bootstrap) as client:
+        for topic in ("tailed-a", "tailed-b"):
+            client.create_topic(topic, partitions=1, replication_factor=3)
+            write(client, topic, b"old", b"first")
+        output = tmp_path / "lines"
+        with output.open("wb") as lines:
+            tail = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "barnabas", "tail", "--include", "tailed-.*"),
+                    *("--last", "1", "--max-records", "4", "--bootstrap", cluster.bootstrap),
+                ],
+                stdout=lines,
+            )
+        wait_until(lambda: output.read_bytes().count(b"\n") == 2, "the last record of each topic")
+        client.create_topic("tailed-c", partitions=1, replication_factor=3)
+        write(client, "tailed-c", b"early", b"late")
+        assert tail.wait(30) == 0
+    shown = output.read_text().splitlines()
+    assert sorted(shown[:2]) == ["tailed-a[0]@1  first", "tailed-b[0]@1  first"]
+    assert shown[2:] == ["tailed-c[0]@0  early", "tailed-c[0]@1  late"]
+
+
+def write(client: Connected, topic: str, *values: bytes) -> None:
+    with client.producer() as producer:
+        for value in values:
+            producer.send(ProducerRecord(topic, value, partition=0))

@@ -16,6 +16,7 @@ COMMANDS: dict[str, str] = {
     "configs": "barnabas.cli.commands.configs",
     "produce": "barnabas.cli.commands.produce",
     "consume": "barnabas.cli.commands.consume",
+    "tail": "barnabas.cli.commands.tail",
     "perf": "barnabas.cli.commands.perf",
     "groups": "barnabas.cli.commands.groups",
     "transactions": "barnabas.cli.commands.transactions",

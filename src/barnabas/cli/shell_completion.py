@@ -25,6 +25,7 @@ OPTION_VALUES = {
 }
 ARGUMENT_VALUES = {
     "consume": TOPICS,
+    "tail": TOPICS,
     "produce": TOPICS,
     "topics": TOPICS,
     "groups": GROUPS,

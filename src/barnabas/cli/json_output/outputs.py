@@ -348,6 +348,7 @@ OUTPUTS: dict[str, Shape] = {
     "pipeline ledger show": [ANY],
     "produce": {"topic": str, "acknowledged": int},
     "consume": ANY,
+    "tail": ANY,
     "perf produce": MEASURED,
     "perf consume": MEASURED,
     "perf latency": MEASURED,
@@ -363,7 +364,7 @@ OUTPUTS: dict[str, Shape] = {
     ],
 }
 """Command → the shape of the value that it prints."""
-LINES = {"cluster events", "log events", "log dump", "consume"}
+LINES = {"cluster events", "log events", "log dump", "consume", "tail"}
 """Commands that print one value a line."""
 
 
