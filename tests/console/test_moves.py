@@ -37,7 +37,7 @@ def test_a_reassignment_is_watched_and_cancelled(
     page.click("a[href='/moves/cancel?topic=cargo']")
     page.wait_for("barnabas reassign cancel --topic cargo")
     page.confirm()
-    page.wait_for("Cancelled: 1 partitions go back.")
+    page.wait_for("Cancelled: 1 partition goes back.")
     assert under_way(connected) == {}
     page.wait_for("Nothing is being moved.")
 

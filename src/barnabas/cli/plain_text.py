@@ -39,6 +39,11 @@ def json_line(text: str) -> str:
     return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """``1 node``, ``2 nodes``; `plural` where it has no s behind it."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
 def say(text: object, *, err: bool = False) -> None:
     """Print a line on standard output, or on standard error."""
     print(visible(str(text)), file=sys.stderr if err else sys.stdout, flush=True)

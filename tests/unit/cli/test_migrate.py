@@ -218,7 +218,7 @@ def test_copy_may_be_repeated_until_a_controller_has_started(
     znodes: Znodes, nodes: list[Node]
 ) -> None:
     first = copied(nodes)
-    assert "1 topics with 1 partitions" in first
+    assert "1 topic with 1 partition" in first
     assert copied(nodes) == first
     nodes[0].run(bootstrap_records())
     with pytest.raises(Failure, match="node 1 has run as a controller"):

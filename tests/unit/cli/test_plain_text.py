@@ -12,7 +12,7 @@ import pytest
 import barnabas.cli
 from barnabas.cli.connection.connect import event_line, print_table, show, table_of
 from barnabas.cli.main import main
-from barnabas.cli.plain_text import say, visible, visible_bytes
+from barnabas.cli.plain_text import counted, say, visible, visible_bytes
 from barnabas.cli.records.record_json import Line
 from barnabas.cli.records.record_lines import chosen_format, with_options
 from barnabas.client.records import ConsumerRecord
@@ -144,3 +144,12 @@ def test_a_line_feed_in_a_name_makes_no_row(capsys: pytest.CaptureFixture[str]) 
     print_table(table)
     lines = capsys.readouterr().out.rstrip().splitlines()
     assert len(lines) == 2 and "g\\nother-group" in lines[1]
+
+
+def test_one_thing_is_counted_in_the_singular() -> None:
+    assert [counted(count, "node") for count in (0, 1, 2_000)] == [
+        "0 nodes",
+        "1 node",
+        "2,000 nodes",
+    ]
+    assert counted(3, "batch", "batches") == "3 batches"

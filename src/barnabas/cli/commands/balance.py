@@ -19,7 +19,7 @@ from barnabas.cli.connection.connect import AsJson, Bootstrap, Data, cluster, sh
 from barnabas.cli.failure import Failure
 from barnabas.cli.measures.partition_figures import PartitionFigures, leaders_in, measure
 from barnabas.cli.measures.units import bytes_text
-from barnabas.cli.plain_text import say
+from barnabas.cli.plain_text import counted, say
 from barnabas.cli.reassignment import reassignment_throttle as throttling
 from barnabas.cli.reassignment.load_balance import (
     BrokerLoad,
@@ -158,7 +158,7 @@ def _carry_out(
     order = [*plan.copied, *[tp for tp in sorted(plan.changes) if tp not in set(plan.copied)]]
     waves = [order[start : start + at_once] for start in range(0, len(order), at_once)]
     for number, wave in enumerate(waves, 1):
-        say(f"wave {number} of {len(waves)}: {len(wave)} partitions", err=True)
+        say(f"wave {number} of {len(waves)}: {counted(len(wave), 'partition')}", err=True)
         wanted = {tp: plan.changes[tp] for tp in wave}
         if rate is not None:
             states = placed(connected, sorted({tp.topic for tp in wave}))

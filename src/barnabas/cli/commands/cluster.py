@@ -24,7 +24,7 @@ from barnabas.cli.connection.connect import (
 from barnabas.cli.connection.connect import cluster as reach
 from barnabas.cli.connection.quorum_client import Controllers, QuorumClient, quorum_client
 from barnabas.cli.failure import Failure
-from barnabas.cli.plain_text import say
+from barnabas.cli.plain_text import counted, say
 from barnabas.cli.watching import watched
 from barnabas.client.feature_levels import unregister_broker, unregister_controller
 from barnabas.client.network.cluster_metadata import TopicMetadata
@@ -187,7 +187,7 @@ def unregister(
         connected.call(unregister_broker(connected.client, broker))
     say(f"broker {broker} is not registered any more")
     if assigned:
-        say(f"{assigned} partitions still have a replica assigned to it", err=True)
+        say(f"it still has replicas of {counted(assigned, 'partition')} assigned", err=True)
 
 
 @app.command("unregister-controller")

@@ -14,7 +14,7 @@ import typer
 
 from barnabas.cli.connection.connect import Bootstrap, Data, find_bootstrap
 from barnabas.cli.failure import Failure
-from barnabas.cli.plain_text import say
+from barnabas.cli.plain_text import counted, say
 from barnabas.cli.reports.debug_bundle import (
     Entry,
     NodePlace,
@@ -64,7 +64,7 @@ def bundle(
                 count += 1
     except OSError as error:
         raise Failure(f"{target} cannot be written: {error.strerror}") from error
-    say(f"{target}: {count} files")
+    say(f"{target}: {counted(count, 'file')}")
 
 
 def _entries(nodes: list[NodePlace], where: list[str]) -> Iterator[Entry]:

@@ -15,7 +15,7 @@ from barnabas.cli.connection.connect import AsJson, Bootstrap, Data, cluster, sh
 from barnabas.cli.doctor.examination import examine
 from barnabas.cli.doctor.facts import gather_facts
 from barnabas.cli.doctor.findings import ClusterFinding, Severity, worst
-from barnabas.cli.plain_text import on_one_line, say
+from barnabas.cli.plain_text import counted, on_one_line, say
 from barnabas.cli.watching import watched
 
 
@@ -51,12 +51,12 @@ def command(
 
 def _show(cluster_id: str, brokers: int, findings: Sequence[ClusterFinding]) -> None:
     counts = Counter(finding.severity for finding in findings)
-    counted = ", ".join(
+    found = ", ".join(
         f"{counts[severity]} {severity.name.lower()}"
         for severity in sorted(Severity, reverse=True)
         if counts[severity]
     )
-    say(f"cluster {cluster_id}, {brokers} brokers: {counted or 'nothing is wrong'}")
+    say(f"cluster {cluster_id}, {counted(brokers, 'broker')}: {found or 'nothing is wrong'}")
     for finding in findings:
         say("")
         say(on_one_line(f"{finding.severity.name:8}  {finding.what}  [{finding.code}]"))

@@ -9,7 +9,7 @@ import typer
 
 from barnabas.cli.connection.connect import USAGE, AsJson, Bootstrap, Data, cluster, show, table_of
 from barnabas.cli.failure import Failure
-from barnabas.cli.plain_text import say
+from barnabas.cli.plain_text import counted, say
 from barnabas.cli.watching import watched
 from barnabas.host.client import Connected
 from barnabas.types import by_topic, is_int32
@@ -46,7 +46,7 @@ def describe(
         None, "broker", "directory", "replica", "bytes", "lag", "", right=("bytes", "lag")
     )
     for row in wanted:
-        state = row["reason"] or row["error"] or f"{len(row['replicas'])} replicas"
+        state = row["reason"] or row["error"] or counted(len(row["replicas"]), "replica")
         table.add_row(str(row["broker"]), row["directory"], state, "", "", "")
         for replica in row["replicas"]:
             table.add_row(
@@ -95,7 +95,9 @@ def move(
             raise Failure("; ".join(refused))
         while wait and not _are_there(connected, broker, to, set(names)):
             time.sleep(POLL_S)
-    say(f"{len(names)} replicas {'are in' if wait else 'go to'} {to} of broker {broker}")
+    one, many = ("is in", "are in") if wait else ("goes to", "go to")
+    verb = one if len(names) == 1 else many
+    say(f"{counted(len(names), 'replica')} {verb} {to} of broker {broker}")
 
 
 def _name_of(text: str) -> tuple[str, int]:

@@ -33,7 +33,7 @@ from barnabas.cli.connection.quorum_client import Controllers
 from barnabas.cli.connection.zookeeper_reader import read_znodes
 from barnabas.cli.connection.zookeeper_writer import write_znodes
 from barnabas.cli.failure import Failure
-from barnabas.cli.plain_text import say
+from barnabas.cli.plain_text import counted, say
 from barnabas.controller.migration_state import ZkMigrationState
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.records.partition_record import PartitionRecord
@@ -128,7 +128,8 @@ def copy(
 def _counted(records: Sequence[Message]) -> str:
     topics = sum(isinstance(record, TopicRecord) for record in records)
     partitions = sum(isinstance(record, PartitionRecord) for record in records)
-    return f"{topics} topics with {partitions} partitions, {len(records)} records"
+    held = f"{counted(topics, 'topic')} with {counted(partitions, 'partition')}"
+    return f"{held}, {counted(len(records), 'record')}"
 
 
 @app.command()

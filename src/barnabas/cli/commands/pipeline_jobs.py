@@ -16,7 +16,7 @@ import typer
 
 from barnabas.cli.connection.connect import USAGE, AsJson, show, table_of
 from barnabas.cli.failure import Failure
-from barnabas.cli.plain_text import say
+from barnabas.cli.plain_text import counted, say
 from barnabas.cli.watching import watched
 from barnabas.client.network.connection import ChannelError
 from barnabas.wire.errors import KafkaError
@@ -90,9 +90,11 @@ def run(
 
     batches, rows = _asked(work)
     if job.audit is not None:
-        say(f"{job.name}: {rows:,} records in {batches} replicas, nothing is wrong")
+        say(
+            f"{job.name}: {counted(rows, 'record')} in {counted(batches, 'replica')}, nothing is wrong"
+        )
     else:
-        say(f"{job.name}: {rows:,} rows in {batches} batches")
+        say(f"{job.name}: {counted(rows, 'row')} in {counted(batches, 'batch', 'batches')}")
 
 
 def validate(file: File) -> None:

@@ -24,7 +24,7 @@ from barnabas.cli.connection.connect import (
 )
 from barnabas.cli.failure import Failure
 from barnabas.cli.moments import parse_date
-from barnabas.cli.plain_text import say
+from barnabas.cli.plain_text import counted, say
 from barnabas.client.network.cluster_metadata import TopicMetadata
 from barnabas.client.offsets import EARLIEST, LATEST
 from barnabas.client.operations import delete_records
@@ -69,7 +69,9 @@ def delete(
     """Delete topics with all they hold."""
     with cluster(bootstrap, data) as connected:
         views = connected.call(connected.admin.describe_topics(names))
-        held = ", ".join(f"{view.name} ({len(view.partitions)} partitions)" for view in views)
+        held = ", ".join(
+            f"{view.name} ({counted(len(view.partitions), 'partition')})" for view in views
+        )
         if not dry_run:
             confirm(f"Delete {held}, with all records?", yes)
             for view in views:
@@ -119,11 +121,11 @@ def remove_records(
         )
         answer: dict[TopicPartition, int | KafkaError] = {}
         if not dry_run:
-            confirm(f"Delete {count} records of {len(cut)} partitions?", yes)
+            confirm(f"Delete {counted(count, 'record')} of {counted(len(cut), 'partition')}?", yes)
             answer = connected.call(delete_records(connected.client, cut))
     rows = []
     table = table_of(
-        f"{count} records would be deleted" if dry_run else None,
+        f"{counted(count, 'record')} would be deleted" if dry_run else None,
         "partition", "start", "delete before", "end", "outcome", right=("start", "end"),
     )  # fmt: skip
     for tp, at in until.items():

@@ -25,6 +25,7 @@ from barnabas.cli.local.local_security import ADMIN
 from barnabas.cli.local.standard_input import watch_standard_input
 from barnabas.cli.local.supervisor import Supervisor
 from barnabas.cli.local.zookeeper_users import write_users
+from barnabas.cli.plain_text import counted
 from barnabas.config.meta_properties import (
     FILE_NAME,
     DirectoryError,
@@ -280,7 +281,10 @@ class LocalCluster:
                 f"export BARNABAS_COMMAND_CONFIG={self._security.client_file}"
                 "   # the administrator's client.properties"
             )
-        say(f"{len(self._supervisor.alive)} nodes take writes after {took:.2f} s")
+        alive = len(self._supervisor.alive)
+        say(
+            f"{counted(alive, 'node')} {'takes' if alive == 1 else 'take'} writes after {took:.2f} s"
+        )
         if self._console is not None:
             self._console.start(say)
 

@@ -18,7 +18,7 @@ from barnabas.cli.connection.connect import USAGE, Bootstrap, Data
 from barnabas.cli.connection.quorum_client import Controllers, quorum_client
 from barnabas.cli.failure import Failure
 from barnabas.cli.moments import date_text
-from barnabas.cli.plain_text import say
+from barnabas.cli.plain_text import counted, say
 from barnabas.cli.reports.quorum_view import QuorumView, view_of
 from barnabas.config.meta_properties import DirectoryError, MetaProperties, read_meta_properties
 from barnabas.config.node import NodeConfig
@@ -212,9 +212,11 @@ def _check_can_join(view: QuorumView, meta: MetaProperties) -> None:
     if not rows:
         say("it does not fetch from the leader yet: start it, or the leader would wait for it")
     for row in rows:
-        say(f"it is {row.lag} records behind the leader; it must have caught up to be added")
+        say(
+            f"it is {counted(row.lag, 'record')} behind the leader; it must have caught up to be added"
+        )
     count = len(view.voters) + 1
-    say(f"{count} voters would survive the loss of {(count - 1) // 2}")
+    say(f"{counted(count, 'voter')} would survive the loss of {(count - 1) // 2}")
 
 
 def _say_who_is_left(view: QuorumView, node: int) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from barnabas.cli.plain_text import counted
+
 NAMED_MAX = 5
 """Names that a finding lists; it counts the others."""
 PAGE = "docs/troubleshooting.md"
@@ -57,7 +59,7 @@ def some(names: Sequence[str]) -> str:
 
 def count_of(names: Sequence[str], noun: str) -> str:
     """``1 partition``, ``3 partitions``."""
-    return f"{len(names)} {noun}{'' if len(names) == 1 else 's'}"
+    return counted(len(names), noun)
 
 
 def worst(findings: Sequence[ClusterFinding]) -> Severity:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from barnabas.cli.plain_text import counted
 from barnabas.console.cluster_views.offset_reset import WAYS, execute_reset, plan_reset
 from barnabas.console.pages.page import Page, PageRequest
 from barnabas.console.rendering import link
@@ -27,7 +28,7 @@ def change(asked: PageRequest) -> str:
     )
     execute_reset(asked.connected, plan)
     count = len(plan.rows)
-    done = "1 partition was moved." if count == 1 else f"{count} partitions were moved."
+    done = f"{counted(count, 'partition')} {'was' if count == 1 else 'were'} moved."
     return link("/group", id=name, done=done)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from barnabas.cli.commands.leaders import KINDS
+from barnabas.cli.plain_text import counted
 from barnabas.cli.reassignment.reassignment_progress import Placed, under_way
 from barnabas.cli.reassignment.reassignment_throttle import rates_in_force
 from barnabas.console.cluster_views.parts import part
@@ -47,7 +48,8 @@ def cancel(asked: PageRequest) -> str:
     if not chosen:
         raise ValueError("nothing is under way there any more")
     cancel_moves(asked.connected, sorted(chosen))
-    return link("/moves", done=f"Cancelled: {len(chosen)} partitions go back.")
+    verb = "goes" if len(chosen) == 1 else "go"
+    return link("/moves", done=f"Cancelled: {counted(len(chosen), 'partition')} {verb} back.")
 
 
 def _chosen(asked: PageRequest, topic: str) -> dict[TopicPartition, Placed]:
