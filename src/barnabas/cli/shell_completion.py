@@ -109,17 +109,31 @@ _SHELL = """\
     esac
     case "$current" in -*) kind="" ;; *) kind="${kind:-$names}" ;; esac
     if [ -n "$kind" ]; then
-        choices="$(barnabas completion words "$kind" "${where[@]}" 2>/dev/null)"
+        choices="$(barnabas completion words "$kind" "${where[@]}" 2>/dev/null </dev/null)"
     fi"""
 
 _BASH = """\
 # Completion of barnabas for bash: source <(barnabas completion bash)
 _barnabas() {
-    local current="${COMP_WORDS[COMP_CWORD]}"
+    # The line is cut at spaces only: bash cuts at ':' and '=' as well, which addresses have.
+    local line="${COMP_LINE:0:COMP_POINT}" current="" choice
     local -a given
-    given=("${COMP_WORDS[@]:1:COMP_CWORD-1}")
+    read -r -a given <<<"$line"
+    case "$line" in
+        *[[:space:]]) ;;
+        *) current="${given[${#given[@]}-1]}"; unset "given[${#given[@]}-1]" ;;
+    esac
+    given=("${given[@]:1}")
 @BODY@
-    COMPREPLY=($(compgen -W "$choices" -- "$current"))
+    # What bash replaces is behind the last character at which it cuts.
+    local kept="${current%"${COMP_WORDS[COMP_CWORD]}"}"
+    case "${COMP_WORDS[COMP_CWORD]}" in :|=) kept="$current" ;; esac
+    local -a offered
+    read -r -d '' -a offered <<<"$choices"  # words as they are: `compgen -W` would run what they contain
+    COMPREPLY=()
+    for choice in "${offered[@]}"; do
+        case "$choice" in "$current"*) COMPREPLY+=("${choice#"$kept"}") ;; esac
+    done
 }
 complete -o default -F _barnabas barnabas
 """
@@ -176,7 +190,7 @@ function __barnabas_words
         set kind $names
     end
     if test -n "$kind"; and not string match -q -- '-*' "$current"
-        set words (barnabas completion words $kind $where 2>/dev/null)
+        set words (barnabas completion words $kind $where 2>/dev/null </dev/null)
     end
     string join \\n -- $words
 end

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from barnabas.cli.command_table import COMMANDS
+from barnabas.cli.commands.completion import PLAIN_NAME
 from barnabas.cli.main import main
 from barnabas.cli.shell_completion import places, script
 
@@ -20,6 +22,10 @@ ANSWERS = """#!/bin/sh
 shift 2
 echo "$1-one"
 echo "$1-two"
+echo "hosts:9092"
+echo '$(touch ran)'
+echo '`touch ran`'
+echo '*'
 echo "asked:$*" >> "$ASKED"
 """
 
@@ -46,8 +52,11 @@ class Shell:
         words = line.split(" ")
         quoted = " ".join(f"'{word}'" for word in words)
         if self.name == "bash":
+            cut = [part for word in words for part in re.findall(r"[:=]+|[^:=]+|^$", word)]
+            cut_words = " ".join(f"'{part}'" for part in cut)
             program = (
-                f"source {self.script}; COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; _barnabas;"
+                f"source {self.script}; COMP_WORDS=({cut_words}); COMP_CWORD={len(cut) - 1};"
+                f" COMP_LINE='{line}'; COMP_POINT={len(line)}; _barnabas;"
                 ' printf "%s\\n" "${COMPREPLY[@]}"'
             )
             command = ["bash", "--norc", "-c", program]
@@ -118,3 +127,22 @@ def test_no_names_are_printed_where_no_cluster_answers(
     capsys.readouterr()
     assert main(["completion", "words", "profiles"]) == 0
     assert capsys.readouterr().out == "here\n"
+
+
+def test_a_name_that_is_a_command_is_not_run(shell: Shell) -> None:
+    shell.completed("barnabas groups describe ")
+    assert not (shell.script.parent / "ran").exists()
+
+
+def test_an_address_in_the_line_reaches_the_cluster_whole(shell: Shell) -> None:
+    shell.completed("barnabas groups describe -b hosts:9092 ")
+    assert shell.asked.read_text().splitlines()[-1] == "asked:groups -b hosts:9092"
+
+
+@pytest.mark.parametrize(
+    ("name", "is_plain"),
+    [("billing", True), ("a.b:c@d/e+f-1", True), ("$(x)", False), ("-x", False), ("a b", False),
+     ("*", False), ("`x`", False), ("", False)],
+)  # fmt: skip
+def test_shells_get_the_names_that_they_take_as_they_are(name: str, is_plain: bool) -> None:
+    assert bool(PLAIN_NAME.fullmatch(name)) is is_plain

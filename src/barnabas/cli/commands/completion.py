@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 import typer
 
 from barnabas.cli.connection.connect import USAGE, Bootstrap, Data, cluster
 from barnabas.cli.failure import Failure
-from barnabas.cli.plain_text import on_one_line, say
+from barnabas.cli.plain_text import say
 from barnabas.cli.profiles.named import names_of
 from barnabas.cli.profiles.own_file import read_own
 from barnabas.cli.shell_completion import GROUPS, KINDS, PROFILES, script
+
+PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:@+/-]*")
+"""Names that a shell takes as they are. Any client may name a group ``$(...)``, which bash would run; a name
+that looks like an option is none either."""
 
 app = typer.Typer(help="Completion by TAB in bash, zsh and fish.", no_args_is_help=True)
 
@@ -46,5 +52,5 @@ def words(kind: str = typer.Argument(...), bootstrap: Bootstrap = None, data: Da
             else:
                 names = [topic.name for topic in connected.topics() if not topic.internal]
     for name in sorted(names):
-        if name == on_one_line(name) and " " not in name:
+        if PLAIN_NAME.fullmatch(name):
             say(name)
