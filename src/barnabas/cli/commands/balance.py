@@ -7,7 +7,9 @@ waves: where the command is interrupted the wave under way goes back, and what h
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import typer
@@ -30,6 +32,7 @@ from barnabas.cli.reassignment.load_balance import (
 )
 from barnabas.cli.reassignment.reassignment_plans import Assignment, moved_replicas
 from barnabas.cli.reassignment.reassignment_progress import placed, under_way, watch
+from barnabas.client.network.channels import ChannelError
 from barnabas.client.network.cluster_metadata import TopicMetadata
 from barnabas.client.operations import PREFERRED, elect
 from barnabas.host.client import Connected
@@ -104,7 +107,8 @@ def balance(
             _show_plan(plan)
         refused: dict[TopicPartition, KafkaError] = {}
         if plan.changes and not dry_run:
-            refused = _carry_out(connected, plan, at_once, rate)
+            with _signals_interrupt():
+                refused = _carry_out(connected, plan, at_once, rate)
     if as_json:
         show(True, _as_dict(plan, refused, executed=not dry_run), table_of(None))
     for tp, error in refused.items():
@@ -160,32 +164,65 @@ def _carry_out(
     for number, wave in enumerate(waves, 1):
         say(f"wave {number} of {len(waves)}: {counted(len(wave), 'partition')}", err=True)
         wanted = {tp: plan.changes[tp] for tp in wave}
-        if rate is not None:
-            states = placed(connected, sorted({tp.topic for tp in wave}))
-            targets = {tp: (states[tp], replicas) for tp, replicas in wanted.items()}
-            throttling.throttle(connected, throttling.moves_of({}, targets), rate)
         try:
+            if rate is not None:
+                states = placed(connected, sorted({tp.topic for tp in wave}))
+                targets = {tp: (states[tp], replicas) for tp, replicas in wanted.items()}
+                throttling.throttle(connected, throttling.moves_of({}, targets), rate)
             refused |= ask_for(connected, dict(wanted))
             watch(connected, [tp for tp in wave if tp not in refused])
+            if rate is not None:
+                throttling.lift(connected)
         except KeyboardInterrupt:
             _take_back(connected, wave, rate)
             raise Failure(
-                f"interrupted: wave {number} went back, {number - 1} of {len(waves)} waves were done",
+                f"interrupted: what was still moving of wave {number} went back,"
+                f" {number - 1} of {len(waves)} waves were done",
                 INTERRUPTED,
             ) from None
-        if rate is not None:
-            throttling.lift(connected)
+        except (KafkaError, ChannelError) as error:
+            _take_back(connected, wave, rate)
+            raise Failure(
+                f"what was still moving of wave {number} went back, {number - 1} of {len(waves)} waves were"
+                f" done: {error}"
+            ) from error
         _prefer(connected, [tp for tp in wave if tp not in refused])
     return refused
 
 
 def _take_back(connected: Connected, wave: Sequence[TopicPartition], rate: int | None) -> None:
-    """Cancel what is still under way of a wave, and lift its throttle."""
-    going = [tp for tp in under_way(connected) if tp in set(wave)]
-    ask_for(connected, dict.fromkeys(going))
-    watch(connected, going)
-    if rate is not None:
-        throttling.lift(connected)
+    """Cancel what is still under way of a wave, and lift its throttle. Raises :class:`Failure`, which says
+    what is left to do, where that is not possible or is interrupted."""
+    try:
+        going = [tp for tp in under_way(connected) if tp in set(wave)]
+        ask_for(connected, dict.fromkeys(going))
+        watch(connected, going)
+        if rate is not None:
+            throttling.lift(connected)
+    except (KafkaError, ChannelError, KeyboardInterrupt) as error:
+        why = "interrupted once more" if isinstance(error, KeyboardInterrupt) else str(error)
+        left = "moves" if rate is None else "moves and a throttle"
+        raise Failure(
+            f"{left} may be left ({why}): `barnabas reassign status` shows them, `reassign cancel` ends them"
+        ) from error
+
+
+@contextmanager
+def _signals_interrupt() -> Iterator[None]:
+    """SIGTERM, and the end of the terminal, interrupt as Ctrl-C does."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    for number, handler in before.items():
+        if handler is signal.SIG_DFL:
+            signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _prefer(connected: Connected, partitions: Sequence[TopicPartition]) -> None:
