@@ -220,11 +220,16 @@ class Connected:
         return self.call(self.admin.describe_cluster())
 
     def offsets(
-        self, partitions: Sequence[TopicPartition], timestamp_ms: int = LATEST
+        self,
+        partitions: Sequence[TopicPartition],
+        timestamp_ms: int = LATEST,
+        *,
+        read_committed: bool = False,
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """The offsets at a timestamp in ms, or `EARLIEST`, `LATEST`. A partition without a leader makes it
-        wait until it times out."""
-        return self.call(list_offsets(self.client, dict.fromkeys(partitions, timestamp_ms)))
+        """The offsets at a timestamp in ms, or `EARLIEST`, `LATEST`; with `read_committed` none behind an
+        open transaction. A partition without a leader makes it wait until it times out."""
+        wanted = dict.fromkeys(partitions, timestamp_ms)
+        return self.call(list_offsets(self.client, wanted, read_committed=read_committed))
 
     def committed(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
         return self.call(committed_offsets(self.client, group_id))

@@ -23,7 +23,7 @@ LOGS = {ZERO: (2, [10, 20, 30]), ONE: (0, [5])}
 
 
 def offsets(
-    partitions: Sequence[TopicPartition], at: int = LATEST
+    partitions: Sequence[TopicPartition], at: int = LATEST, *, read_committed: bool = False
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
     found = {}
     for tp in partitions:
@@ -32,6 +32,8 @@ def offsets(
         if number is None:
             later = [start + index for index, stamp in enumerate(stamps) if stamp >= at]
             number = later[0] if later else -1
+        if read_committed and at == LATEST:
+            number = min(number, start + 1)  # a transaction is open from there on
         found[tp] = OffsetAndTimestamp(number, -1)
     return found
 
@@ -130,3 +132,10 @@ def test_options_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(Failure, match="a group chooses"):
         bounds().check(True, ["0"])
     bounds(exit_at_end=True).check(True, [])
+
+
+def test_committed_records_end_before_an_open_transaction() -> None:
+    bounds = ReadingBounds(False, None, None, True, None, None)
+    partitions = list(LOGS)
+    committed = bounds.range(CONNECTED, partitions, committed=True).ends
+    assert committed == {tp: start + 1 for tp, (start, _) in LOGS.items()}

@@ -55,9 +55,14 @@ class ReadingBounds(NamedTuple):
         if in_group and (partition or any(given is not None for given in own)):
             raise Failure("a group chooses partitions and offsets itself", USAGE)
 
-    def range(self, connected: Connected, partitions: list[TopicPartition]) -> ReadRange:
-        """The end of what is read. Raises ``ValueError``."""
-        found = ReadRange(ends_of(connected, partitions) if self.exit_at_end else {})
+    def range(
+        self, connected: Connected, partitions: list[TopicPartition], committed: bool = False
+    ) -> ReadRange:
+        """The end of what is read; of committed records, before the first open transaction. Raises
+        ``ValueError``."""
+        found = ReadRange()
+        if self.exit_at_end:
+            found = ReadRange(ends_of(connected, partitions, read_committed=committed))
         if self.to_offset is not None:
             found.narrow(dict.fromkeys(partitions, self.to_offset))
         if self.to_time is not None:
@@ -138,7 +143,7 @@ def command(
             # A group may wait for topics that do not exist yet.
             some = chosen(connected, topics, partition) if exit_at_end or not group else []
             printing = Printing(
-                shown.line(connected), bounds.range(connected, some),
+                shown.line(connected), bounds.range(connected, some, read_committed),
                 wanted, max_records, timeout_s, commits=bool(group),
             )  # fmt: skip
             if group:

@@ -118,6 +118,8 @@ def _write(
             if writer.sent % TURN_RECORDS == 0:
                 connected.run_for(0)
                 line.update(writer.acknowledged)
+                if writer.failure is not None:
+                    return
 
 
 def _record(

@@ -15,12 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from barnabas.cli.records.format_string import FormatString
+from barnabas.cli.records.read_range import ends_of
 from barnabas.client.consumers.fetch_requests import FetchedRun, FetchSettings, fetch
 from barnabas.client.network.tasks import TaskOutcome
+from barnabas.client.offsets import EARLIEST
 from barnabas.host.client import Connected
 from barnabas.record.columnar import KEY, TIMESTAMP, VALUE, Binary, Columns, decode_groups, numbers
 from barnabas.record.unpacking import Unpacker
 from barnabas.types import TopicPartition
+from barnabas.wire.errors import ErrorCode, KafkaError
 
 SETTINGS = FetchSettings(
     wait_ms_max=200, bytes_max=16 * 1024 * 1024, partition_bytes_max=4 * 1024 * 1024
@@ -51,13 +54,16 @@ def print_columns(
         begun = {tp: left[tp] for tp in runs if tp in left}
         for tp, run in runs.items():
             if run.error is not None:
-                raise run.error
+                left[tp] = _start_after(connected, tp, left.get(tp, 0), run.error)
+                continue
             left[tp] = max(left[tp], run.next_offset)
         left = {tp: at for tp, at in left.items() if at < ends[tp]}
         if left:
             asked = _ask(connected, left)
             connected.run_for(0)
         for tp, run in runs.items():
+            if run.error is not None:
+                continue
             groups = decode_groups(run.data, begun[tp], ends[tp], wanted=wanted, unpacker=unpacker)
             for columns in groups:
                 write(lines_of(columns, tp, *line))
@@ -65,6 +71,18 @@ def print_columns(
         if not on_printed(printed):
             break
     return printed
+
+
+def _start_after(
+    connected: Connected, partition: TopicPartition, position: int, error: KafkaError
+) -> int:
+    """The beginning of the log where retention has removed `position`. Raises any other error."""
+    if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+        raise error
+    start = ends_of(connected, [partition], EARLIEST)[partition]
+    if start <= position:  # it is behind the log's end
+        raise error
+    return start
 
 
 def _ask(

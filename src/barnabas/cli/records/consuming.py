@@ -69,7 +69,7 @@ def pump(
     progress: ProgressLine | None = None,
 ) -> None:
     """Print until it is enough, and commit what was printed."""
-    read, printed, silent_ms = 0, 0, 0.0
+    read, printed, heard_s = 0, 0, time.monotonic()
     end_request = EndRequest()  # it leaves its group then, too
     most = printing.max_records
     write, flush = sys.stdout.buffer.write, sys.stdout.buffer.flush
@@ -90,8 +90,9 @@ def pump(
                 consumer.commit()
             if progress is not None:
                 progress.update(read)
-            silent_ms = 0.0 if records else silent_ms + POLL_MS
-            if printing.timeout_s is not None and silent_ms >= printing.timeout_s * 1000:
+            if records:
+                heard_s = time.monotonic()
+            if printing.timeout_s is not None and time.monotonic() - heard_s >= printing.timeout_s:
                 break
     except OSError:  # the pipe is closed: leave, so that the group need not wait for this member
         consumer.close()

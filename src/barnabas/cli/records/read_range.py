@@ -50,9 +50,14 @@ def starts_from(
 
 
 def ends_of(
-    connected: Connected, partitions: Sequence[TopicPartition], at: int = LATEST
+    connected: Connected,
+    partitions: Sequence[TopicPartition],
+    at: int = LATEST,
+    *,
+    read_committed: bool = False,
 ) -> dict[TopicPartition, int]:
-    return {tp: found.offset for tp, found in connected.offsets(partitions, at).items()}
+    found = connected.offsets(partitions, at, read_committed=read_committed)
+    return {tp: place.offset for tp, place in found.items()}
 
 
 @dataclass

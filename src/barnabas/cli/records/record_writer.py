@@ -100,7 +100,9 @@ class RecordWriter:
             return
         assert self._transaction is not None
         try:
+            if self.failure is not None:
+                raise self.failure
             self._connected.call(self._transaction.commit())
-        except KafkaError:
+        except (KafkaError, ChannelError):
             self._abort()
             raise

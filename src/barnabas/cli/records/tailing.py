@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from heapq import merge
 from itertools import groupby
 from operator import itemgetter
+from time import monotonic
 from zlib import crc32
 
 from barnabas.cli.plain_text import on_one_line, say
@@ -27,7 +28,7 @@ from barnabas.types import TopicPartition
 from barnabas.wire.errors import KafkaError
 
 POLL_MS = 200.0
-LOOK_MS = 2_000.0
+LOOK_S = 2.0
 """How often new topics and partitions are looked for."""
 COLOURS = (36, 33, 32, 35, 34, 31, 96, 93, 92, 95)
 """The terminal's colours; each topic has the same one in every run."""
@@ -112,14 +113,13 @@ def follow(
     consumer = connected.consumer()
     end_request = EndRequest()
     consumer.inner.assign(starts(topics.partitions(connected)))
-    printed, until_look_ms = 0, LOOK_MS
+    printed, looked_s = 0, monotonic()
     try:
         while not end_request.is_made and (max_records is None or printed < max_records):
             left = 500 if max_records is None else max_records - printed
             printed += printer.write(consumer.poll(POLL_MS, left))
-            until_look_ms -= POLL_MS
-            if until_look_ms <= 0:
-                until_look_ms = LOOK_MS
+            if monotonic() - looked_s >= LOOK_S:
+                looked_s = monotonic()
                 _take_newcomers(connected, topics, consumer)
     finally:
         consumer.close()
