@@ -54,6 +54,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wanted = next((word for word in given if not word.startswith("-")), "")
     names = [wanted] if wanted in COMMANDS else list(COMMANDS)
     try:
+        if given == ["node", "health"]:  # asked again and again, so it loads little
+            from barnabas.cli.local.node_health import print_health
+
+            return print_health("", os.environ)
         if given[:2] == ["node", "start"] and len(given) == 3:
             if given[2] == "--from-environment":
                 return _start_node_of_environment()

@@ -7,13 +7,13 @@ node without this module.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import typer
 
 from barnabas.cli.failure import Failure
-from barnabas.cli.local.node_environment import METRICS
-from barnabas.cli.local.node_health import ask_health
+from barnabas.cli.local.node_health import print_health
 from barnabas.cli.local.node_start import start_node, start_node_of_environment
 
 app = typer.Typer(help="One node of a cluster.", no_args_is_help=True)
@@ -36,9 +36,11 @@ def start(
 
 @app.command()
 def health(
-    address: str = typer.Option(METRICS, help="One of the node's metrics.listeners."),
+    address: str = typer.Option(
+        "",
+        help="One of the node's metrics.listeners. Default: that of KAFKA_METRICS_LISTENERS, or"
+        " http://127.0.0.1:9404.",
+    ),
 ) -> None:
     """Print the answer of /health/ready; the exit status is 0 if the node is ready, and 1 if it is not."""
-    is_ready, text = ask_health(address)
-    typer.echo(text.strip())
-    raise typer.Exit(0 if is_ready else 1)
+    raise typer.Exit(print_health(address, os.environ))
