@@ -369,14 +369,16 @@ class ClusterClient:
             for name in wanted or ():
                 cluster.forget(name)
             cluster.learn(answer)
+            views.update(cluster.topics)  # now: another thread may forget one before this one wakes
 
+        views: dict[str, TopicMetadata] = {}
         response = self.call_any(request, MetadataResponse, check=learn)
         found: dict[str, TopicMetadata] = {}
         for topic in response.topics:
             assert topic.name is not None
             if topic.error_code in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE):
                 if topic.partitions:
-                    found[topic.name] = cluster.topics[topic.name]
+                    found[topic.name] = views[topic.name]
             elif topic.error_code not in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, *TRANSIENT):
                 raise KafkaError(code_of(topic.error_code), f"topic {topic.name!r}")
         return found

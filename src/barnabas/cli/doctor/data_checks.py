@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 
 from barnabas.cli.doctor.facts import ClusterFacts
@@ -99,7 +100,10 @@ def check_groups(facts: ClusterFacts) -> Iterator[ClusterFinding]:
     for group in facts.groups:
         name, state = group.described.group_id, group.described.state
         first = before.get(name)
-        show = f"barnabas groups describe {name} --members --state"
+        quoted = shlex.quote(
+            name
+        )  # any client may name a group `x; rm -r .`, and the line is pasted
+        show = f"barnabas groups describe --members --state -- {quoted}"
         if state in REBALANCING and first is not None and first.described.state in REBALANCING:
             epochs = (first.described.epoch, group.described.epoch)
             if epochs[0] == epochs[1]:
@@ -115,7 +119,7 @@ def check_groups(facts: ClusterFacts) -> Iterator[ClusterFinding]:
                 "unread-group", NOTICE,
                 f"Group {name} has no members and is {group.lag} records behind{behind}",
                 "Nothing reads in it; once retention deletes those records they are lost for it.",
-                f"barnabas groups lag {name}; barnabas groups delete {name}", SLOW,
+                f"barnabas groups lag -- {quoted}; barnabas groups delete -- {quoted}", SLOW,
             )  # fmt: skip
         elif first is not None and group.lag > first.lag:
             speed = (group.lag - first.lag) / max(facts.sample_s, 0.001)
@@ -123,7 +127,7 @@ def check_groups(facts: ClusterFacts) -> Iterator[ClusterFinding]:
                 "growing-lag", WARNING,
                 f"Group {name} falls behind: {group.lag} records{behind}",
                 f"It grew by {speed:.0f} records/s for {facts.sample_s:.0f} s: its members read more"
-                " slowly than producers write.", f"barnabas groups lag {name} --watch", SLOW,
+                " slowly than producers write.", f"barnabas groups lag --watch -- {quoted}", SLOW,
             )  # fmt: skip
 
 

@@ -81,6 +81,20 @@ def check_known(properties: Mapping[str, str], name: str) -> None:
         raise UnknownProfile(f"there is no profile {name!r}: {there}{hint(name, known)}")
 
 
+def _check_password(path: Path) -> None:
+    """A directory provider takes the whole text of a file, as Kafka's does. Raises ``ValueError`` for one
+    that is no password then."""
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from error
+    if any(char in text for char in b'"\\\n\r'):
+        raise ValueError(
+            f"{path} has a line feed, a quotation mark or a backslash: a login cannot have those in its"
+            " password (write the file by `printf %s`)"
+        )
+
+
 def login_of(
     user: str, mechanism: str, password_file: Path | None, password_variable: str | None
 ) -> dict[str, str]:
@@ -96,6 +110,7 @@ def login_of(
     password = ""
     if password_file is not None:
         path = password_file.absolute()
+        _check_password(path)
         password = f' password="${{dir:{path.parent}:{path.name}}}"'
         found |= {"config.providers": "dir", "config.providers.dir.class": DIRECTORY}
     elif password_variable is not None:
