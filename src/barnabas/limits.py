@@ -34,6 +34,13 @@ TAGGED_FIELDS_MAX = 10_000
 REQUEST_ELEMENTS_MAX = 1 << 18
 """Structures and strings in all arrays of one request together. An element may take two bytes on the wire,
 but takes a few hundred bytes of memory with its answer: 10 MB of them blocked a node for half a minute."""
+STREAMS_SUBTOPOLOGIES_MAX = 1_000
+"""Subtopologies of one Kafka Streams application. Applications have some ten, large ones a few hundred. A
+request has room for tens of thousands, and the coordinator works through all of them at once."""
+STREAMS_TASKS_MAX = 20_000
+"""Tasks of one streams group, without standby tasks. The coordinator assigns so many in a tenth of a second,
+and its other groups wait meanwhile. A thousand subtopologies that read one topic of 100 partitions would have
+100,000."""
 REPLICAS_ELEMENTS_MAX = 1 << 22
 """The same bound for requests in which a broker names all its replicas (``Fetch``, ``AlterPartition``), or an
 operator all replicas of the cluster (``AlterPartitionReassignments``)."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from heapq import heappop, heappush
 
 from barnabas.config.topic_names import check_topic_name
 from barnabas.group.cluster_topics import ClusterTopics
@@ -22,6 +23,7 @@ from barnabas.group.streams.topology import (
     TopicInfo,
     invalid_topology,
 )
+from barnabas.limits import STREAMS_TASKS_MAX
 
 SHOWN_MAX = 3
 """Names that a message lists."""
@@ -101,8 +103,9 @@ def configure(topology: StreamsTopology, cluster: ClusterTopics) -> ConfiguredTo
         counts = _Counts(cluster)
         counts.decided.update(_repartition_counts(parts, counts.of))
         _copartition(parts, counts)
-        for part in parts:
-            tasks = _task_count(part, counts.of)
+        task_counts = [_task_count(part, counts.of) for part in parts]
+        _check_tasks(sum(task_counts))
+        for part, tasks in zip(parts, task_counts):
             counts.decided.update((topic.name, tasks) for topic in part.changelogs)
         configured = {part.subtopology_id: _configured(part, counts) for part in parts}
         missing = _missing(topology, configured, cluster)
@@ -153,26 +156,7 @@ def _repartition_counts(
         for topic in part.repartition_sources
         if topic.partitions
     }
-    waiting = True
-    while waiting:
-        waiting = progress = False
-        for part in parts:
-            open_sinks = [name for name in part.repartition_sinks if name not in counts]
-            if not open_sinks:
-                continue
-            known = [counts.get(topic.name) for topic in part.repartition_sources]
-            known += [count_of(name) for name in part.sources]
-            count = max((number for number in known if number is not None), default=None)
-            if count is None:
-                waiting = True
-                continue
-            counts.update(dict.fromkeys(open_sinks, count))
-            progress = True
-        if waiting and not progress:
-            raise invalid_topology(
-                "Failed to compute number of partitions for all repartition topics. There may be loops"
-                " in the topology that cannot be resolved."
-            )
+    _spread_counts(parts, counts, count_of)
     for part in parts:
         if any(topic.name not in counts for topic in part.repartition_sources):
             raise invalid_topology(
@@ -180,6 +164,45 @@ def _repartition_counts(
                 " repartition source topic is never used as a sink topic."
             )
     return counts
+
+
+def _spread_counts(
+    parts: Collection[Subtopology],
+    counts: dict[str, int],
+    count_of: Callable[[str], int | None],
+) -> None:
+    """Add the partition counts of all repartition sinks. Each subtopology is taken once, when one of its
+    sources has a known count. The order is that of repeated passes over all subtopologies, as in Apache
+    Kafka."""
+    by_index = list(parts)
+    readers: dict[str, list[int]] = {}
+    for index, part in enumerate(by_index):
+        for topic in part.repartition_sources:
+            readers.setdefault(topic.name, []).append(index)
+
+    def known(part: Subtopology) -> list[int]:
+        found = [counts.get(topic.name) for topic in part.repartition_sources]
+        found += [count_of(name) for name in part.sources]
+        return [count for count in found if count is not None]
+
+    due = [(0, index) for index, part in enumerate(by_index) if known(part)]
+    seen = {index for _, index in due}
+    while due:
+        turn, index = heappop(due)
+        open_sinks = [name for name in by_index[index].repartition_sinks if name not in counts]
+        if not open_sinks:
+            continue
+        counts.update(dict.fromkeys(open_sinks, max(known(by_index[index]))))
+        for name in open_sinks:
+            for reader in readers.get(name, ()):
+                if reader not in seen:
+                    seen.add(reader)
+                    heappush(due, (turn if reader > index else turn + 1, reader))
+    if any(name not in counts for part in by_index for name in part.repartition_sinks):
+        raise invalid_topology(
+            "Failed to compute number of partitions for all repartition topics. There may be loops"
+            " in the topology that cannot be resolved."
+        )
 
 
 def _copartition(parts: Collection[Subtopology], counts: _Counts) -> None:
@@ -219,6 +242,14 @@ def _task_count(part: Subtopology, count_of: Callable[[str], int | None]) -> int
     if not counts:
         raise invalid_topology(f"No source topics found for subtopology {part.subtopology_id}")
     return max(counts)
+
+
+def _check_tasks(count: int) -> None:
+    if count > STREAMS_TASKS_MAX:
+        raise _ProblemError(
+            Status.INCORRECTLY_PARTITIONED_TOPICS,
+            f"The topology has {count} tasks, but a streams group may have {STREAMS_TASKS_MAX} at most.",
+        )
 
 
 def _configured(part: Subtopology, counts: _Counts) -> ConfiguredSubtopology:

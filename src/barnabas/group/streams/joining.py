@@ -30,6 +30,7 @@ from barnabas.group.streams.records import (
 from barnabas.group.streams.replay import tasks_of
 from barnabas.group.streams.streams_group import StreamsGroup, detached
 from barnabas.group.streams.topology import invalid_topology
+from barnabas.limits import STREAMS_SUBTOPOLOGIES_MAX
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages import streams_group_heartbeat_request as asked
 from barnabas.wire.messages.streams_group_heartbeat_request import (
@@ -84,6 +85,11 @@ def _check_join(
             raise _invalid(f"{name} must be empty when (re-)joining.")
     if request.topology is None:
         raise _invalid("Topology must be non-null when (re-)joining.")
+    if len(request.topology.subtopologies) > STREAMS_SUBTOPOLOGIES_MAX:
+        raise invalid_topology(
+            f"The topology has {len(request.topology.subtopologies)} subtopologies, but"
+            f" {STREAMS_SUBTOPOLOGIES_MAX} are allowed at most."
+        )
     _check_changelogs(request.topology)
 
 
