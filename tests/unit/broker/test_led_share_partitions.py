@@ -65,10 +65,15 @@ def led_by(
     partition = SimpleNamespace(
         leader_epoch=0,
         leader=None,
+        is_leader=True,
+        not_leader=lambda: KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "moved"),
         on_high_watermark=lambda watch: lambda: None,
         readable_log=lambda epoch, leader_only: log,
     )
-    replicas: Any = SimpleNamespace(find=lambda place: (partition, ErrorCode.NONE))
+    replicas: Any = SimpleNamespace(
+        find=lambda place: (partition, ErrorCode.NONE),
+        by_id={(KEY.topic_id, KEY.partition): partition},
+    )
     ports = process()
     led = LedPartitions(
         ports, Deadlines(ports), replicas, coordinator, ClusterTopics(), letters or Letters()
@@ -78,12 +83,14 @@ def led_by(
     return led, opened
 
 
-def accepted(led: LedPartitions, opened: LedSharePartition) -> list[KafkaError | None]:
-    """A member accepts the first record; its answers."""
+def accepted(
+    led: LedPartitions, opened: LedSharePartition, offset: int = 0
+) -> list[KafkaError | None]:
+    """A member accepts the record at `offset`; its answers."""
     machine, answers = opened.share_partition, list[KafkaError | None]()
     assert machine is not None
-    machine.acquire("m", Wanted(1), 0, [(0, 0)], LIMITS, 0.0)
-    change = machine.acknowledge("m", [Acknowledgement(0, 0, ACCEPT)], LIMITS, 0.0)
+    machine.acquire("m", Wanted(1), offset, [(offset, offset)], LIMITS, 0.0)
+    change = machine.acknowledge("m", [Acknowledgement(offset, offset, ACCEPT)], LIMITS, 0.0)
     led.changed(opened, change, answers.append)
     return answers
 
@@ -116,6 +123,50 @@ def test_a_leader_outlasts_a_share_coordinator_that_is_away() -> None:
     accepted(led, opened)
     coordinator.writes.pop()[1](LOST)
     assert opened.error is None and led.find(KEY) is opened
+
+
+def lead_again(led: LedPartitions, opened: LedSharePartition) -> None:
+    """The broker leads the partition in a new epoch."""
+    partition: Any = opened.partition
+    partition.leader_epoch += 1
+    led.on_metadata()
+
+
+@pytest.mark.parametrize("failure", [None, LOST])
+def test_acknowledgements_behind_a_write_are_answered_where_leadership_ends(
+    failure: KafkaError | None,
+) -> None:
+    coordinator = Coordinator()
+    led, opened = led_by(coordinator, 0)
+    written, queued = accepted(led, opened, 0), accepted(led, opened, 1)
+    lead_again(led, opened)
+    assert [error and error.code for error in queued] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert written == [], "its write is under way"
+    [(_, on_written)] = coordinator.writes
+    on_written(failure or SimpleNamespace())
+    assert len(written) == len(queued) == 1 and not opened.answering
+
+
+def test_acknowledgements_behind_a_fenced_write_are_answered() -> None:
+    coordinator = Coordinator()
+    led, opened = led_by(coordinator, 0)
+    written, queued = accepted(led, opened, 0), accepted(led, opened, 1)
+    coordinator.writes.pop()[1](KafkaError(ErrorCode.FENCED_STATE_EPOCH, "another leads"))
+    for [error] in (written, queued):
+        assert error is not None and error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_acknowledgements_that_wait_after_a_failed_write_are_answered_where_leadership_ends() -> (
+    None
+):
+    coordinator = Coordinator()
+    led, opened = led_by(coordinator, 0)
+    accepted(led, opened, 0)
+    coordinator.writes.pop()[1](LOST)
+    queued = accepted(led, opened, 1)
+    assert queued == [] and not coordinator.writes
+    lead_again(led, opened)
+    assert [error and error.code for error in queued] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
 
 @pytest.mark.parametrize(

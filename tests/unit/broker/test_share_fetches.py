@@ -11,12 +11,21 @@ import pytest
 from barnabas.broker.deadlines import Deadlines
 from barnabas.broker.share.led_partitions import LedPartitions
 from barnabas.broker.share.share_fetches import FetchTerms, Results, ShareFetches
-from barnabas.broker.share.share_partition import ACCEPT, RELEASE, Acknowledgement, Wanted
+from barnabas.broker.share.share_partition import (
+    ACCEPT,
+    HELD_MAX,
+    RECORD_LOCKS_MAX,
+    RELEASE,
+    Acknowledgement,
+    SharePartition,
+    Wanted,
+)
 from barnabas.broker.share.share_sessions import Member, Place
 from barnabas.group.cluster_topics import ClusterTopics
 from barnabas.log.errors import OffsetOutOfRange
 from barnabas.record.batch import iterate
 from barnabas.record.builder import END_TRANSACTION_VALUE, build_batch
+from barnabas.share.delivery import StateBatch
 from barnabas.share.key import SharePartitionKey
 from barnabas.types import Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -326,3 +335,11 @@ def test_one_partition_does_not_hold_back_another() -> None:
     answers = world.fetch("m", PLACE, OTHER, most=4)
     assert offsets(answers) == [0, 1, 2]
     assert offsets(answers, OTHER) == [0, 1, 2], "the last batch comes whole"
+
+
+def test_a_member_names_no_more_records_than_it_can_hold_whatever_is_in_flight() -> None:
+    machine = SharePartition(0, 1, 0, [StateBatch(0, 150_000_000, 0, 1)])
+    led: Any = SimpleNamespace(find=lambda key: SimpleNamespace(share_partition=machine))
+    ports = process()
+    fetches = ShareFetches(ports, Deadlines(ports), led, 1)
+    assert fetches.told_most(Member("g", "m"), PLACE) == RECORD_LOCKS_MAX + HELD_MAX

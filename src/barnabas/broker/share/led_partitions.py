@@ -2,7 +2,8 @@
 unlocked and dropped.
 
 A share partition reads its state from the share coordinator once, and fetches wait for that.
-Changes are written one after the other; an acknowledgement is answered when its write is committed.
+Changes are written one after the other; an acknowledgement is answered when its write is committed, or
+when the share partition ends before that write begins.
 After a failed write the next one waits for `WRITE_PAUSE_MS`.
 When the broker no longer leads the partition, or the share coordinator fences it, the share
 partition ends: fetches get NOT_LEADER_OR_FOLLOWER, and the next leader reads the written state.
@@ -381,7 +382,14 @@ class LedPartitions:
             del self._led[led.key]
         if led.bucket != -1:
             self._deadlines.remove(led)
-        led.end(error)
+        machine = led.share_partition
+        writing = set() if machine is None else set(machine.writing)
+        unwritten = [change for change in led.answering if change not in writing]
+        answers = [led.answering.pop(change) for change in unwritten]
+        try:
+            led.end(error)
+        finally:
+            call_all(partial(answer, error) for answer in answers)
 
     def close(self) -> None:
         """The broker stops: end all share partitions."""

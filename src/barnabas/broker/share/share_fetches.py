@@ -21,7 +21,13 @@ from typing import NamedTuple
 from barnabas.broker.deadlines import Deadlines
 from barnabas.broker.share.led_partitions import LedPartitions, LedSharePartition
 from barnabas.broker.share.read_batches import ReadBatch, aborted_ranges, batches_of, slice_for
-from barnabas.broker.share.share_partition import Acknowledgement, Acquired, Wanted
+from barnabas.broker.share.share_partition import (
+    HELD_MAX,
+    RECORD_LOCKS_MAX,
+    Acknowledgement,
+    Acquired,
+    Wanted,
+)
 from barnabas.broker.share.share_sessions import Member, Place, ShareSession, ShareSessions
 from barnabas.log.errors import CorruptLogError, OffsetOutOfRange
 from barnabas.ports import Ports, raise_soon
@@ -29,8 +35,6 @@ from barnabas.share.key import SharePartitionKey
 from barnabas.types import Buffer
 from barnabas.wire.errors import ErrorCode, KafkaError
 
-RECORD_LOCKS_MAX = 10_000
-"""The largest ``group.share.partition.max.record.locks``."""
 COLD_READ_QUEUES = 2
 """Queues of cold reads per log directory."""
 PASSES_MAX = 8
@@ -322,12 +326,12 @@ class ShareFetches:
     # Acknowledging
 
     def told_most(self, member: Member, place: Place) -> int:
-        """The most records that the member can acknowledge one by one: those in flight, and
-        `RECORD_LOCKS_MAX` others that may no longer be."""
+        """The most records that the member can acknowledge one by one: those in flight that it
+        can hold, and `RECORD_LOCKS_MAX` others that may no longer be in flight."""
         led = self._led.find(SharePartitionKey(member.group_id, *place))
         if led is None or led.share_partition is None:
             return RECORD_LOCKS_MAX
-        return RECORD_LOCKS_MAX + led.share_partition.in_flight.size
+        return RECORD_LOCKS_MAX + min(led.share_partition.in_flight.size, HELD_MAX)
 
     def acknowledge(
         self,

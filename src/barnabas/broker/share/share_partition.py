@@ -48,6 +48,14 @@ _STATE_AFTER = {
     RELEASE: DeliveryState.AVAILABLE,
     REJECT: DeliveryState.ARCHIVED,
 }
+RECORD_LOCKS_MAX = 10_000
+"""The largest ``group.share.partition.max.record.locks``. A member acquires no more available records at
+once."""
+OVERSHOOT_MAX = 10_000
+"""The rest of a batch is acquired with its first records where it has this many offsets at most. The count
+is in the batch's header, and a small batch may claim millions."""
+HELD_MAX = RECORD_LOCKS_MAX + OVERSHOOT_MAX
+"""The most offsets that members hold of new records."""
 DELIVERED_WHOLE_MIN = 2
 """Records that were delivered less often than this are never delivered in parts."""
 
@@ -87,7 +95,8 @@ class Wanted(NamedTuple):
     batch_size: int = 0
     """Report new records in parts of about this many."""
     strict: bool = False
-    """Never acquire more than `records_max`; else the last batch is acquired whole."""
+    """Never acquire more than `records_max`; else the last batch is acquired whole, unless its rest is
+    longer than `OVERSHOOT_MAX`."""
 
 
 class SharePartition:
@@ -202,7 +211,7 @@ class SharePartition:
         """Let the member acquire available records in `span`, and return whether it may acquire
         others with them."""
         found: list[Acquired] = []
-        left = wanted.records_max
+        left = min(wanted.records_max, RECORD_LOCKS_MAX)
         for piece in self.in_flight.over(*span):
             if left <= 0:
                 break
@@ -383,6 +392,11 @@ class SharePartition:
         """Whether a change is not written yet."""
         return self._writes.is_busy
 
+    @property
+    def writing(self) -> tuple[DeliveryChange, ...]:
+        """The changes whose write is under way."""
+        return self._writes.under_way
+
     def take_write(self) -> StateWrite | None:
         """The next write; None if there is nothing to write, or a write is under way."""
         return self._writes.take(self.state_epoch, self.leader_epoch, self.in_flight)
@@ -456,14 +470,15 @@ def _end_of(
     first: int, records: int, last: int, batches: Sequence[tuple[int, int]], wanted: Wanted
 ) -> int:
     """The last offset to acquire from `first` on: `records` of them, and the rest of the last batch
-    if that is allowed."""
+    if that is allowed and short."""
     end = first + records - 1
     if end >= last:
         return last
     if not wanted.strict:
         for low, high in batches:
             if low <= end <= high:
-                return min(high, last)
+                whole = min(high, last)
+                return whole if whole - end <= OVERSHOOT_MAX else end
     return end
 
 
@@ -472,7 +487,7 @@ def _parts(
 ) -> list[Acquired]:
     """Cut new records between batches into parts of about the batch size."""
     parts: list[Acquired] = []
-    if not wanted.strict and wanted.batch_size and last - first + 1 > wanted.batch_size:
+    if not wanted.strict and wanted.batch_size > 0 and last - first + 1 > wanted.batch_size:
         for low, _ in batches:
             if low > last:
                 break

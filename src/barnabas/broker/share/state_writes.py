@@ -60,6 +60,11 @@ class StateWrites:
         """Whether a change is not written yet."""
         return self._writing is not None or bool(self._queued)
 
+    @property
+    def under_way(self) -> tuple[DeliveryChange, ...]:
+        """The changes whose write is under way."""
+        return () if self._writing is None else self._writing.changes
+
     def add(self, change: DeliveryChange) -> None:
         self._queued.append(change)
 
