@@ -156,9 +156,7 @@ def test_acknowledgements_behind_a_fenced_write_are_answered() -> None:
         assert error is not None and error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_acknowledgements_that_wait_after_a_failed_write_are_answered_where_leadership_ends() -> (
-    None
-):
+def test_acknowledgements_in_the_pause_after_a_failed_write_are_answered() -> None:
     coordinator = Coordinator()
     led, opened = led_by(coordinator, 0)
     accepted(led, opened, 0)

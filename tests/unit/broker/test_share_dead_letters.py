@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +10,7 @@ import pytest
 
 from barnabas.broker.share.dead_letter_records import LetterOrigin, keys_and_values, letter_records
 from barnabas.broker.share.dead_letter_topics import CREATES, DeadLetterTopics
-from barnabas.broker.share.dead_letters import DeadLetters
+from barnabas.broker.share.dead_letters import READS_MAX, DeadLetters
 from barnabas.broker.share.open_letters import DELIVERED_TOO_OFTEN, REJECTED, DeadLetter
 from barnabas.broker.share.share_partition import (
     GAP,
@@ -25,11 +25,12 @@ from barnabas.broker.share.state_writes import StateWrite
 from barnabas.client.network.connection import ChannelError
 from barnabas.group.cluster_topics import ClusterTopics
 from barnabas.log.config import LogConfig
+from barnabas.log.errors import CorruptLogError
 from barnabas.metadata.image.image import GROUP, TOPIC, MetadataImage
 from barnabas.metadata.records.config_record import ConfigRecord
 from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.topic_record import TopicRecord
-from barnabas.record.batch import iterate
+from barnabas.record.batch import HEADER_SIZE, iterate
 from barnabas.record.builder import build_batch
 from barnabas.record.decode import Record, records_of
 from barnabas.share.delivery import DeliveryState, StateBatch
@@ -39,6 +40,7 @@ from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.create_topics_request import CreatableTopic
 from barnabas.wire.messages.produce_request import ProduceRequest
 from barnabas.wire.messages.produce_response import (
+    BatchIndexAndErrorMessage,
     PartitionProduceResponse,
     ProduceResponse,
     TopicProduceResponse,
@@ -195,8 +197,11 @@ class World:
         self.created: list[Callable[[KafkaError | None], None]] = []
         peers: Any = SimpleNamespace(send=self._send)
         self.letters = DeadLetters(self.ports, peers, self.topics, self._create, 1_000)
-        log = SimpleNamespace(log_start_offset=0, high_watermark=END, read_job=self._read_job)
-        partition = SimpleNamespace(topic="t", readable_log=lambda epoch, leader_only: log)
+        self.log = SimpleNamespace(
+            log_start_offset=0, high_watermark=END, log_end_offset=END, read_job=self._read_job
+        )
+        self.read_faults: list[Exception] = []
+        partition = SimpleNamespace(topic="t", readable_log=lambda epoch, leader_only: self.log)
         self.led: Any = SimpleNamespace(key=KEY, error=None, partition=partition)
         self.done: list[DeadLetter] = []
 
@@ -224,11 +229,17 @@ class World:
 
     def _read_job(self, offset: int, bytes_max: int, *, up_to: int) -> Callable[[], bytes]:
         """The whole batch of two records that has `offset`."""
-        assert up_to == END
+        assert up_to == self.log.high_watermark
         base = offset // 2 * 2
         records = [(b"k%d" % at, b"v%d" % at) for at in (base, base + 1)]
         data = build_batch(records, timestamp_ms=0, base_offset=base)
-        return lambda: data
+
+        def job() -> bytes:
+            if self.read_faults:
+                raise self.read_faults.pop()
+            return data if base + 2 <= up_to else b""
+
+        return job
 
     def begin(self, first: int = 0, last: int = 0) -> DeadLetter:
         letter = DeadLetter(first, last, 2, REJECTED)
@@ -236,13 +247,19 @@ class World:
         advance(self.ports, 50)
         return letter
 
-    def answer(self, code: int = 0) -> list[Record]:
-        """The records of the oldest write, which is answered with `code`."""
+    def asked(self) -> list[int]:
+        """Whose dead letters the oldest write has."""
+        data: Any = self.sent[0][1].topic_data[0].partition_data[0].records
+        return offsets(decoded(data))
+
+    def answer(self, code: int = 0, bad: Sequence[int] = ()) -> list[Record]:
+        """The records of the oldest write, which is answered with `code`, and which of them are `bad`."""
         _, request, on_done = self.sent.pop(0)
         [topic] = request.topic_data
         [part] = topic.partition_data
         assert (topic.topic_id, part.index, request.acks) == (LETTERS, KEY.partition % 2, -1)
-        answer = PartitionProduceResponse(index=part.index, error_code=code)
+        errors = [BatchIndexAndErrorMessage(batch_index=at) for at in bad]
+        answer = PartitionProduceResponse(index=part.index, error_code=code, record_errors=errors)
         on_done(
             ProduceResponse(
                 responses=[TopicProduceResponse(topic_id=LETTERS, partition_responses=[answer])]
@@ -271,6 +288,95 @@ def test_copies_are_read_as_far_as_one_read_reaches_and_then_further() -> None:
     assert world.done == []
     assert [(r.key, r.value) for r in world.answer()] == [(b"k2", b"v2")]
     assert world.done == [letter]
+
+
+def keys(records: list[Record]) -> list[bytes | None]:
+    return [record.key for record in records]
+
+
+def offsets(records: list[Record]) -> list[int]:
+    """Whose dead letters they are."""
+    return [int(dict(record.headers)["__dlq.errors.offset"] or b"") for record in records]
+
+
+def test_a_new_leader_copies_records_once_its_high_watermark_is_past_them() -> None:
+    world = World(copies=True)
+    world.log.high_watermark = 2
+    letter = world.begin(1, 3)
+    assert not world.sent and world.done == []
+    world.log.high_watermark = END
+    advance(world.ports, 5_001)
+    assert keys(world.answer()) == [b"k1"] and keys(world.answer()) == [b"k2", b"k3"]
+    assert world.done == [letter]
+
+
+def test_records_that_the_log_lost_are_not_waited_for() -> None:
+    world = World(copies=True)
+    letter = world.begin(END + 1, END + 1)
+    assert keys(world.answer()) == [None] and world.done == [letter]
+
+
+@pytest.mark.parametrize("fault", [OSError("away"), CorruptLogError("a.log", 0, "no batch")])
+def test_a_copy_is_read_again_where_reading_fails(fault: Exception) -> None:
+    world = World(copies=True)
+    world.read_faults = [fault] * 3
+    world.begin(0, 1)
+    advance(world.ports, 20_000)
+    assert keys(world.answer()) == [b"k0", b"k1"]
+
+
+def test_a_letter_of_a_damaged_log_goes_without_keys_and_values_in_the_end() -> None:
+    world = World(copies=True)
+    world.read_faults = [CorruptLogError("a.log", 0, "no batch")] * READS_MAX
+    letter = world.begin(0, 1)
+    advance(world.ports, 60_000)
+    assert keys(world.answer()) == [None, None] and world.done == [letter]
+
+
+def test_a_batch_that_cannot_be_decoded_takes_no_other_keys_and_values_along() -> None:
+    damaged = bytearray(build_batch([(b"a", b"b"), (b"c", b"d")], timestamp_ms=0))
+    damaged[HEADER_SIZE:] = bytes(len(damaged) - HEADER_SIZE)
+    data = bytes(damaged) + build_batch([(b"e", b"f")], timestamp_ms=0, base_offset=2)
+    found, end = keys_and_values(data, 0, 5)
+    assert found[2] == (b"e", b"f") and end == 3
+
+
+def test_a_refused_letter_takes_no_other_letter_along() -> None:
+    world = World()
+    world.begin(0, 0)
+    poison, good = world.begin(5, 5), world.begin(7, 7)
+    world.answer()
+    world.done.clear()
+    assert offsets(world.answer(ErrorCode.INVALID_RECORD)) == [5, 7]
+    assert world.done == []
+    assert offsets(world.answer(ErrorCode.INVALID_RECORD)) == [5] and world.done == [poison]
+    assert offsets(world.answer()) == [7] and world.done == [poison, good]
+
+
+def test_records_that_a_topic_names_as_invalid_are_given_up_alone() -> None:
+    world = World()
+    letter = world.begin(0, 3)
+    assert offsets(world.answer(ErrorCode.INVALID_RECORD, bad=[1, 2])) == [0, 1, 2, 3]
+    assert world.done == []
+    assert offsets(world.answer()) == [0, 3] and world.done == [letter]
+
+
+def test_a_refused_record_that_nobody_names_is_found_by_halves() -> None:
+    world = World()
+    letter, written = world.begin(0, 9), list[int]()
+    while world.sent:
+        if 6 in world.asked():
+            world.answer(ErrorCode.MESSAGE_TOO_LARGE)
+        else:
+            written += offsets(world.answer())
+    assert written == [0, 1, 2, 3, 4, 5, 7, 8, 9] and world.done == [letter]
+
+
+def test_a_topic_that_refuses_every_letter_is_not_asked_for_each_record() -> None:
+    world = World()
+    letter = world.begin(0, 9)
+    world.answer(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    assert world.done == [letter] and not world.sent
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,11 @@ Source: ``ShareGroupDLQStateManager.topicProduceData`` and ``ShareGroupDLQRecord
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from barnabas.broker.share.open_letters import DeadLetter
-from barnabas.record.batch import HEADER_SIZE, iterate
+from barnabas.record.batch import HEADER_SIZE, CorruptBatchError, iterate
 from barnabas.record.builder import RecordTuple, write_record
 from barnabas.record.decode import records_of
 from barnabas.types import Buffer
@@ -37,7 +38,8 @@ class LetterRecords(NamedTuple):
 
 
 def keys_and_values(data: Buffer, first: int, last: int) -> tuple[Copied, int]:
-    """The records from `first` to `last` in `data`, and the offset from which on `data` says nothing."""
+    """The records from `first` to `last` in `data` that can be decoded, and the offset from which on `data`
+    says nothing."""
     found: dict[int, tuple[bytes | None, bytes | None]] = {}
     end = first
     for view in iterate(data):
@@ -47,10 +49,11 @@ def keys_and_values(data: Buffer, first: int, last: int) -> tuple[Copied, int]:
         end = max(end, header.last_offset + 1)
         if header.is_control or header.last_offset < first:
             continue
-        for record in records_of(view, start=first):
-            if record.offset > last:
-                break
-            found[record.offset] = (record.key, record.value)
+        with suppress(CorruptBatchError):  # its producer wrote it so: consumers reject it, too
+            for record in records_of(view, start=first):
+                if record.offset > last:
+                    break
+                found[record.offset] = (record.key, record.value)
     return found, end
 
 

@@ -2,8 +2,11 @@
 
 A letter is tried until it is written: while its topic has no leader, too few replicas, or cannot be created
 yet, it waits, and its records stay ARCHIVING. It is given up, and that is logged, where its topic may not be
-used or refuses it for good. A letter of a share partition that has ended is dropped: the next leader begins
-with it again, so that a dead letter is written at least once.
+used or refuses it for good; where a topic refuses some records for what they are, the others are written. A
+letter of a share partition that has ended is dropped: the next leader begins with it again, so that a dead
+letter is written at least once.
+
+A leader copies records only once its high watermark is past them; a new leader waits for that.
 
 Letters for one partition follow one another, several of them in one batch where they fit.
 
@@ -12,8 +15,7 @@ Source: ``ShareGroupDLQStateManager`` of Apache Kafka 4.4, which gives up after 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -64,13 +66,26 @@ FINAL = frozenset(
     }
 )
 """Errors after which a letter is given up; after others it is tried again."""
+OF_RECORDS = frozenset(
+    {
+        ErrorCode.INVALID_RECORD,
+        ErrorCode.INVALID_TIMESTAMP,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+    }
+)
+"""Those of them that other records may not get."""
+READS_MAX = 5
+"""How often records are read in a log that is damaged there."""
 CreateTopic = Callable[[CreatableTopic, Callable[["KafkaError | None"], None]], None]
 
 
 class _Job:
     """One letter on its way."""
 
-    __slots__ = ("led", "letter", "next_offset", "on_done", "pause_ms")
+    __slots__ = (
+        "is_alone", "led", "letter", "next_offset", "on_done", "pause_ms", "reads_failed", "records_max",
+    )  # fmt: skip
 
     def __init__(
         self, led: LedSharePartition, letter: DeadLetter, on_done: Callable[[], None]
@@ -81,6 +96,11 @@ class _Job:
         self.next_offset = letter.first
         """Records before it are written."""
         self.pause_ms = FIRST_PAUSE_MS
+        self.is_alone = False
+        """Whether its next records share no batch with others: that was refused."""
+        self.records_max = PART_RECORDS_MAX
+        self.reads_failed = 0
+        """How often reading at the next offset has found damage."""
 
     def __repr__(self) -> str:
         return f"_Job({self.led.key}, {self.letter}, from {self.next_offset})"
@@ -91,6 +111,10 @@ class _Part(NamedTuple):
 
     job: _Job
     content: LetterRecords
+    offsets: Sequence[int]
+    """The offset of each."""
+    end: int
+    """The letter's next offset once they are written."""
 
 
 class DeadLetters:
@@ -145,7 +169,7 @@ class DeadLetters:
         elif self._topics.copies(job.led.key.group_id):
             self._copy(job, target)
         else:
-            last = min(job.letter.last, job.next_offset + PART_RECORDS_MAX - 1)
+            last = min(job.letter.last, job.next_offset + job.records_max - 1)
             self._queue(job, target, {}, last)
 
     # Topics
@@ -166,30 +190,38 @@ class DeadLetters:
         """Read the records, where that may block. Those that the log no longer has are written without
         their keys and values."""
         first = job.next_offset
-        last = min(job.letter.last, first + PART_RECORDS_MAX - 1)
-        read: Callable[[], Buffer] = bytes
+        last = min(job.letter.last, first + job.records_max - 1)
         try:
-            with suppress(CorruptLogError, OSError):
-                read = self._reading(job, first, last)
+            read = self._reading(job, first, last)
         except KafkaError as error:
             self._failed(job, error)
             return
-
-        def work() -> tuple[Copied, int]:
-            with suppress(CorruptLogError, OSError, ValueError):
-                return keys_and_values(read(), first, last)
-            return {}, first
+        except OSError:
+            read = None
+        if read is None:
+            self._failed(job, None)
+            return
 
         def done(result: Any) -> None:
+            job.reads_failed += isinstance(result, CorruptLogError)
+            damaged = isinstance(result, CorruptLogError) and job.reads_failed < READS_MAX
+            if damaged or isinstance(result, OSError):
+                self._failed(job, None)
+                return
             copied, end = ({}, first) if isinstance(result, Exception) else result
             self._queue(job, target, copied, min(last, end - 1) if end > first else last)
 
-        self._ports.background.run("dead letters", work, done)
+        self._ports.background.run(
+            "dead letters", lambda: keys_and_values(read(), first, last), done
+        )
 
-    def _reading(self, job: _Job, first: int, last: int) -> Callable[[], Buffer]:
+    def _reading(self, job: _Job, first: int, last: int) -> Callable[[], Buffer] | None:
+        """Reads the records; None where this leader has them and cannot say yet that they are committed."""
         log = job.led.partition.readable_log(-1, leader_only=True)
-        if log.log_start_offset > last:
+        if log.log_start_offset > last or log.log_end_offset <= first:
             return bytes
+        if log.high_watermark <= min(last, log.log_end_offset - 1):
+            return None
         begin = max(first, log.log_start_offset)
         return log.read_job(begin, COPY_BYTES_MAX, up_to=log.high_watermark)
 
@@ -203,7 +235,9 @@ class DeadLetters:
         content = letter_records(
             origin, job.letter, job.next_offset, last, copied, bytes_max, now_ms
         )
-        self._queues.setdefault(target, []).append(_Part(job, content))
+        end = job.next_offset + len(content.records)
+        part = _Part(job, content, range(job.next_offset, end), end)
+        self._queues.setdefault(target, []).append(part)
         self._send(target)
 
     # Writing
@@ -216,6 +250,8 @@ class DeadLetters:
         parts: list[_Part] = []
         size, most = 0, self._topics.batch_bytes_max(target.topic)
         while queue and (not parts or size + queue[0].content.size <= most):
+            if parts and (parts[0].job.is_alone or queue[0].job.is_alone):
+                break
             part = queue.pop(0)
             if not self._is_over(part.job):
                 parts.append(part)
@@ -244,17 +280,53 @@ class DeadLetters:
     def _on_answer(self, target: LetterTarget, parts: list[_Part], answer: Any) -> None:
         self._sending.discard(target)
         error = _error_of(answer)
-        for part in parts:
-            if error is None:
-                self._on_written(part)
-            else:
-                self._failed(part.job, error)
+        if error is not None and error.code in FINAL and len(parts) > 1:
+            for part in parts:
+                part.job.is_alone = True
+            self._queues.setdefault(target, [])[:0] = parts
+        elif error is not None and error.code in OF_RECORDS:
+            self._on_refused(target, parts[0], error, _bad_records(answer))
+        else:
+            for part in parts:
+                if error is None:
+                    self._on_written(part)
+                else:
+                    self._failed(part.job, error)
         self._send(target)
+
+    def _on_refused(
+        self, target: LetterTarget, part: _Part, error: KafkaError, bad: frozenset[int]
+    ) -> None:
+        """Records of one letter are refused: give up those that are `bad`; where the answer names none, look
+        for them by halves."""
+        job, records = part.job, part.content.records
+        if self._is_over(job):
+            return
+        good = [record for at, record in enumerate(records) if at not in bad]
+        if len(good) == len(records) > 1:
+            job.is_alone, job.records_max = True, len(records) // 2
+            self._begin(job)
+            return
+        lost = [offset for at, offset in enumerate(part.offsets) if at in bad] or part.offsets
+        for first, last in _runs_of(lost):
+            self._log_lost(job, first, last, error)
+        if len(lost) == len(records):
+            self._advance(job, part.end)
+            return
+        job.is_alone = True
+        kept = [offset for at, offset in enumerate(part.offsets) if at not in bad]
+        rest = _Part(job, LetterRecords(good, part.content.size), kept, part.end)
+        self._queues.setdefault(target, []).insert(0, rest)
 
     def _on_written(self, part: _Part) -> None:
         job = part.job
-        job.pause_ms = FIRST_PAUSE_MS
-        job.next_offset += len(part.content.records)
+        job.pause_ms, job.is_alone = FIRST_PAUSE_MS, False
+        job.records_max = min(2 * job.records_max, PART_RECORDS_MAX)
+        self._advance(job, part.end)
+
+    def _advance(self, job: _Job, offset: int) -> None:
+        """Its records before `offset` are written, or given up."""
+        job.next_offset, job.reads_failed = offset, 0
         if job.next_offset <= job.letter.last:
             self._begin(job)
         elif not self._is_over(job):
@@ -272,6 +344,10 @@ class DeadLetters:
         self._ports.wakeups.call_at(at_ms, partial(self._begin, job))
 
     def _give_up(self, job: _Job, error: KafkaError) -> None:
+        self._log_lost(job, job.next_offset, job.letter.last, error)
+        job.on_done()
+
+    def _log_lost(self, job: _Job, first: int, last: int, error: KafkaError) -> None:
         key = job.led.key
         self._ports.log(
             "error",
@@ -279,11 +355,10 @@ class DeadLetters:
             group=key.group_id,
             topic=job.led.partition.topic,
             partition=key.partition,
-            first=job.next_offset,
-            last=job.letter.last,
+            first=first,
+            last=last,
             why=str(error),
         )
-        job.on_done()
 
 
 def _error_of(answer: Any) -> KafkaError | None:
@@ -296,3 +371,21 @@ def _error_of(answer: Any) -> KafkaError | None:
     if not part.error_code:
         return None
     return KafkaError(part.error_code, part.error_message or "")
+
+
+def _bad_records(answer: Any) -> frozenset[int]:
+    """The records that the answer names as the refused ones, by their number in the batch; none if it does
+    not say."""
+    part = answer.responses[0].partition_responses[0]
+    return frozenset(bad.batch_index for bad in part.record_errors)
+
+
+def _runs_of(offsets: Iterable[int]) -> list[tuple[int, int]]:
+    """Sorted offsets as the first and the last of those that follow one another."""
+    runs: list[tuple[int, int]] = []
+    for offset in offsets:
+        if runs and runs[-1][1] == offset - 1:
+            runs[-1] = (runs[-1][0], offset)
+        else:
+            runs.append((offset, offset))
+    return runs
