@@ -12,6 +12,7 @@ from barnabas.group.streams.configured_topology import Status, configure
 from barnabas.group.streams.topology import StreamsTopology, Subtopology, TopicInfo
 from barnabas.limits import STREAMS_SUBTOPOLOGIES_MAX, STREAMS_TASKS_MAX
 from barnabas.wire.errors import ErrorCode, KafkaError
+from barnabas.wire.messages import streams_group_heartbeat_request as asked
 from tests.unit.group.streams_world import StreamsWorld, part, topology
 
 
@@ -98,3 +99,61 @@ def test_the_highest_number_of_tasks_is_allowed() -> None:
     reader = part("1", sources=[], repartition={"r": STREAMS_TASKS_MAX - 1})
     reply = world.join("A", topology=topology(part("0", sinks=["r"]), reader))
     assert [status.status_code for status in reply.status] == [Status.MISSING_INTERNAL_TOPICS]
+
+
+def offsets(*tasks: tuple[str, int]) -> list[asked.TaskOffset]:
+    return [
+        asked.TaskOffset(subtopology_id=part_id, partition=index, offset=7)
+        for part_id, index in tasks
+    ]
+
+
+def world_of_two() -> StreamsWorld:
+    world = StreamsWorld()
+    world.add_topic("t", 2)
+    return world
+
+
+def test_offsets_of_tasks_that_do_not_exist_are_not_remembered() -> None:
+    world = world_of_two()
+    reported = offsets(("0", 1), ("0", -1), ("0", 2), ("1", 0), ("x" * 1000, 5))
+    world.join("A", task_offsets=reported, task_end_offsets=reported)
+    for known in (world.group.task_offsets, world.group.task_end_offsets):
+        assert known == {"A": {("0", 1): 7}}
+    world.beat("A", task_offsets=offsets(("9", 9)), task_end_offsets=reported)
+    assert world.group.task_offsets == {"A": {}}
+    assert world.group.task_end_offsets == {"A": {("0", 1): 7}}
+
+
+def test_a_join_that_the_log_refuses_leaves_no_offsets() -> None:
+    world = world_of_two()
+    world.join("A", task_offsets=offsets(("0", 0)))
+    reported = offsets(("0", 1))
+    world.join("B", lost=True, task_offsets=reported, task_end_offsets=reported)
+    assert "B" not in world.group.members
+    assert set(world.group.task_offsets) == {"A"}
+    assert world.group.task_end_offsets == {}
+
+
+def test_offsets_count_for_the_assignment_that_their_heartbeat_computes() -> None:
+    world = StreamsWorld()
+    world.add_topic("t", 3)
+    for member_id in "ABC":
+        world.join(member_id)
+    world.settle("A", "B", "C")
+    left = offsets(("0", int(world.active("A")[0][2:])))
+    mine = set(world.active("C"))
+    world.leave("A")
+    world.now_ms += 2_000
+    world.beat("C", task_offsets=left)
+    world.settle("B", "C")
+    assert set(world.active("C")) > mine, "C has the state of the task that A had"
+    assert world.group.task_offsets.keys() == {"C"}
+
+
+def test_offsets_of_a_member_that_left_are_forgotten() -> None:
+    world = world_of_two()
+    for member_id in "AB":
+        world.join(member_id, task_offsets=offsets(("0", 0)))
+    world.leave("A")
+    assert world.group.task_offsets.keys() == {"B"}

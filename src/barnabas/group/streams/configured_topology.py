@@ -17,6 +17,7 @@ from heapq import heappop, heappush
 
 from barnabas.config.topic_names import check_topic_name
 from barnabas.group.cluster_topics import ClusterTopics
+from barnabas.group.streams.member import TaskId
 from barnabas.group.streams.topology import (
     StreamsTopology,
     Subtopology,
@@ -85,6 +86,10 @@ class ConfiguredTopology:
     @property
     def is_ready(self) -> bool:
         return self.problem is None
+
+    def has_task(self, task: TaskId) -> bool:
+        part = self.subtopologies.get(task.subtopology)
+        return part is not None and 0 <= task.partition < part.task_count
 
 
 class _ProblemError(Exception):

@@ -40,7 +40,7 @@ from barnabas.group.streams.records import (
     member_record,
     topology_record,
 )
-from barnabas.group.streams.streams_group import NO_EPOCH, Epochs, StreamsGroup
+from barnabas.group.streams.streams_group import NO_EPOCH, Epochs, StreamsGroup, TaskOffsets
 from barnabas.group.streams.target_assignment import (
     NO_TARGET,
     TargetAssignment,
@@ -74,7 +74,7 @@ def heartbeat(
     beat = _Beat(table, group, request, caller, at, records)
     recompute = beat.describe()
     recompute = beat.configure(recompute)
-    beat.note_offsets()
+    beat.read_offsets()
     beat.refresh(recompute)
     target = beat.retarget()
     beat.reconcile(target)
@@ -107,6 +107,9 @@ class _Beat:
         self.topology = self._topology()
         self.configured = ConfiguredTopology(self.topology)
         self.epochs: Epochs = group.epochs
+        self.offsets: TaskOffsets | None = None
+        """The offsets that the request reports; None where it reports none."""
+        self.end_offsets: TaskOffsets | None = None
 
     def _topology(self) -> StreamsTopology:
         """The group's topology; the member's where the group has none."""
@@ -157,16 +160,18 @@ class _Beat:
         self.epochs = self.epochs._replace(validated_topology=validated)
         return recompute or validated != group.epochs.validated_topology
 
-    def note_offsets(self) -> None:
-        """Remember how far the member's tasks are."""
-        group, request = self.group, self.request
-        member_id = self.member.member_id
-        for known, reported in (
-            (group.task_offsets, request.task_offsets),
-            (group.task_end_offsets, request.task_end_offsets),
-        ):
-            if reported is not None:
-                known[member_id] = _offsets_of(reported)
+    def read_offsets(self) -> None:
+        """Read how far the member's tasks are. Raises INVALID_REQUEST where a task is named twice."""
+        request = self.request
+        self.offsets = self._existing(request.task_offsets)
+        self.end_offsets = self._existing(request.task_end_offsets)
+
+    def _existing(self, reported: Iterable[TaskOffset] | None) -> TaskOffsets | None:
+        """The offsets of tasks that exist. While the topics do not fit the topology, none does."""
+        if reported is None:
+            return None
+        has = self.configured.has_task
+        return {task: offset for task, offset in _offsets_of(reported).items() if has(task)}
 
     def refresh(self, recompute: bool) -> None:
         """Begin a new epoch where tasks have to be assigned again, for what members say, for the topics that
@@ -197,6 +202,10 @@ class _Beat:
         target = current_target(group, self.member, replaced)
         if self.epochs.epoch <= target.epoch or wait_ms(self.cluster, group, at.wall_ms) > 0:
             return target
+        if self.offsets is not None:
+            target = target._replace(
+                offsets={**target.offsets, self.member.member_id: self.offsets}
+            )
         target, records = next_target(group, target, self.configured, self.epochs, at.wall_ms)
         self.records += records
         return target
@@ -233,24 +242,25 @@ class _Beat:
         )
         reply = answering.reply(self.request, self.version, target.epoch, self.at)
         is_new = self.table.streams(self.group.group_id) is None
-        return GroupOutcome(
-            self.records, reply, _adopting(self.table, self.group) if is_new else None
-        )
+        reports = self.offsets is not None or self.end_offsets is not None
+        return GroupOutcome(self.records, reply, self._settled() if is_new or reports else None)
 
+    def _settled(self) -> Settled:
+        """Once the records are kept: the group learns what is in no record."""
+        table, new, member_id = self.table, self.group, self.member.member_id
+        offsets, end_offsets = self.offsets, self.end_offsets
 
-def _adopting(table: GroupTable, new: StreamsGroup) -> Settled:
-    """Once the records of a new group are kept: the group that they made learns what is in no record."""
+        def settled(error: ErrorCode, at: Instant) -> GroupOutcome:
+            group = table.streams(new.group_id)
+            if error is not ErrorCode.NONE or group is None:
+                return GroupOutcome()
+            if group.configured is None:
+                group.configured = new.configured
+                group.shutdown_asked_by = group.shutdown_asked_by or new.shutdown_asked_by
+            group.note_offsets(member_id, offsets, end_offsets)
+            return GroupOutcome()
 
-    def settled(error: ErrorCode, at: Instant) -> GroupOutcome:
-        group = table.streams(new.group_id)
-        if error is ErrorCode.NONE and group is not None and group.configured is None:
-            group.configured = new.configured
-            group.task_offsets.update(new.task_offsets)
-            group.task_end_offsets.update(new.task_end_offsets)
-            group.shutdown_asked_by = group.shutdown_asked_by or new.shutdown_asked_by
-        return GroupOutcome()
-
-    return settled
+        return settled
 
 
 def _check_tasks(configured: ConfiguredTopology, owned: TaskRoles | None) -> None:

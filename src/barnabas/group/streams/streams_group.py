@@ -250,6 +250,20 @@ class StreamsGroup:
         if instance_id is not None and self.static_members.get(instance_id) == old.member_id:
             self.static_members.remove(instance_id)
 
+    def note_offsets(
+        self, member_id: str, offsets: TaskOffsets | None, end_offsets: TaskOffsets | None
+    ) -> None:
+        """Remember how far a member's tasks are, and forget it of members that are gone. None leaves what
+        is known."""
+        for known, reported in (
+            (self.task_offsets, offsets),
+            (self.task_end_offsets, end_offsets),
+        ):
+            if reported is not None:
+                known[member_id] = reported
+            for gone in [key for key in known if key not in self.members]:
+                del known[gone]
+
     # Who has which task
 
     def active_at(self, task: TaskId) -> Holders:

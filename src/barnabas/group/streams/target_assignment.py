@@ -16,7 +16,12 @@ from barnabas.group.streams.configured_topology import ConfiguredTopology
 from barnabas.group.streams.member import NOTHING, StreamsMember, TaskRoles
 from barnabas.group.streams.records import target_epoch_record, target_record
 from barnabas.group.streams.sticky import TaskCount, assign_sticky
-from barnabas.group.streams.streams_group import Epochs, StreamsGroup, TargetEpoch
+from barnabas.group.streams.streams_group import (
+    Epochs,
+    StreamsGroup,
+    TargetEpoch,
+    TaskOffsets,
+)
 
 STANDBYS, TAGS = "num.standby.replicas", "rack.aware.assignment.tags"
 """The settings on which an assignment rests, by the names that records have."""
@@ -28,9 +33,11 @@ class TargetAssignment(NamedTuple):
     epoch: int
     tasks: Mapping[str, TaskRoles]
     members: Mapping[str, StreamsMember]
+    offsets: Mapping[str, TaskOffsets]
+    """How far each member's tasks are, by its last report."""
 
 
-NO_TARGET = TargetAssignment(0, {}, {})
+NO_TARGET = TargetAssignment(0, {}, {}, {})
 
 
 def delay_timer(group_id: str) -> TimerKey:
@@ -69,7 +76,7 @@ def current_target(
             if (own := tasks.pop(replaced, None)) is not None:
                 tasks[member.member_id] = own
         members[member.member_id] = member
-    return TargetAssignment(group.target_epoch.epoch, tasks, members)
+    return TargetAssignment(group.target_epoch.epoch, tasks, members, group.task_offsets)
 
 
 def next_target(
@@ -88,7 +95,7 @@ def next_target(
             for part_id, part in configured.subtopologies.items()
         }
         standbys = int(dict(epochs.settings).get(STANDBYS, "0"))
-        tasks = assign_sticky(members, counts, standbys, group.task_offsets)
+        tasks = assign_sticky(members, counts, standbys, present.offsets)
     else:
         tasks = dict.fromkeys(members, NOTHING)
     records = [
@@ -97,4 +104,4 @@ def next_target(
         if present.tasks.get(member_id) != tasks[member_id]
     ]
     records.append(target_epoch_record(group.group_id, TargetEpoch(epochs.epoch, wall_ms)))
-    return TargetAssignment(epochs.epoch, tasks, members), records
+    return present._replace(epoch=epochs.epoch, tasks=tasks), records
