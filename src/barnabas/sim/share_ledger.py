@@ -153,9 +153,9 @@ class ShareLedger:
     def on_answer(self, group: str, member: str, answer: Acknowledged, now_ms: float) -> None:
         """Acknowledgements are answered. Raises :class:`Violation`."""
         for offset, kind in answer.kinds.items():
-            place = (group, answer.partition.partition, offset)
-            if kind not in FINAL:
+            if kind not in FINAL or isinstance(offset, range):
                 continue
+            place = (group, answer.partition.partition, offset)
             if answer.error is not None:
                 self._doubtful.add(place)
                 continue

@@ -361,7 +361,7 @@ def test_records_that_a_topic_names_as_invalid_are_given_up_alone() -> None:
     assert offsets(world.answer()) == [0, 3] and world.done == [letter]
 
 
-def test_a_refused_record_that_nobody_names_is_found_by_halves() -> None:
+def test_a_refused_record_that_no_answer_names_is_found_by_halves() -> None:
     world = World()
     letter, written = world.begin(0, 9), list[int]()
     while world.sent:

@@ -56,3 +56,30 @@ def test_neighbours_of_one_kind_are_one_batch() -> None:
     assert batches_of({}) == []
     assert batches_of({3: 1, 1: 1, 2: 1, 7: 2}) == [(1, 3, [1]), (7, 7, [2])]
     assert batches_of({1: 1, 2: 3}) == [(1, 2, [1, 3])]
+
+
+CLAIMED = 10**12
+"""More offsets than any machine can count one by one."""
+
+
+def test_many_offsets_without_a_record_are_one_range() -> None:
+    run = run_of(batch(0, 1), (0, CLAIMED, 1))
+    assert [record.offset for record in run.take(10)] == [0]
+    gap = int(Acknowledge.GAP)
+    assert run.said == {range(1, CLAIMED + 1): gap}
+    assert batches_of(run.said | {0: gap}) == [(0, 0, [gap]), (1, CLAIMED, [gap])]
+
+
+def test_many_records_that_were_not_taken_are_one_range() -> None:
+    run = run_of(batch(0, 6), (0, CLAIMED, 1))
+    assert len(run.take(2)) == 2 and run.rest() == [range(2, CLAIMED + 1)]
+
+
+def test_neighbours_of_a_range_are_batches_of_their_own() -> None:
+    assert batches_of({range(2, 5): 0, 1: 0, 5: 1, 6: 2}) == [
+        (1, 1, [0]), (2, 4, [0]), (5, 6, [1, 2]),
+    ]  # fmt: skip
+
+
+def test_offsets_that_are_said_twice_are_sent_once() -> None:
+    assert batches_of({range(10): 0, 3: 1, range(8, 12): 0}) == [(0, 9, [0]), (10, 11, [0])]

@@ -277,7 +277,8 @@ class ShareConsumer:
         """A broker answered, or never will."""
         if answer.error is not None:
             for offset in answer.kinds:
-                self._renewed.pop((*answer.partition, offset), None)
+                if isinstance(offset, int):
+                    self._renewed.pop((*answer.partition, offset), None)
         for waiter in self._waiters:
             before = waiter.outcome.get(answer.partition)
             waiter.outcome[answer.partition] = before or answer.error

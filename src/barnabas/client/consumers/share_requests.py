@@ -63,7 +63,7 @@ class Acknowledged(NamedTuple):
 
     partition: TopicPartition
     kinds: Told
-    """The kind of each offset."""
+    """The kind of each offset. Many offsets of which the program has no record are one range."""
     error: Failure | None
     """None: it is kept. After a `ChannelError` it may be."""
 

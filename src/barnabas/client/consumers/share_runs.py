@@ -9,7 +9,7 @@ Source: ``ShareCompletedFetch`` of Apache Kafka's clients 4.3.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from itertools import islice
 from typing import NamedTuple
@@ -32,6 +32,12 @@ class Acknowledge(IntEnum):
     """It is not delivered again."""
     RENEW = 4
     """Its lock begins again."""
+
+
+Offsets = int | range
+"""One offset, or all of a range."""
+APART_MAX = 1_000
+"""The most neighbours that are kept one by one. A broker may say that a member holds millions of offsets."""
 
 
 class AcquiredRange(NamedTuple):
@@ -58,7 +64,7 @@ class ShareRun:
         self.partition = partition
         self.data = data
         self.until_ms = until_ms
-        self.said: dict[int, int] = {}
+        self.said: dict[Offsets, int] = {}
         """The kinds of offsets that no program gets."""
         self._acquired = acquired
         self._index = 0
@@ -73,12 +79,12 @@ class ShareRun:
         """The next records; fewer than `records_max` where no more follow."""
         return list(islice(self._records, records_max))
 
-    def rest(self) -> list[int]:
+    def rest(self) -> list[Offsets]:
         """The offsets of records that were not taken."""
         return [
-            offset
+            offsets
             for part in self._acquired[self._index :]
-            for offset in range(max(part.first, self._at), part.last + 1)
+            for offsets in _apart(range(max(part.first, self._at), part.last + 1))
         ]
 
     def _walk(self) -> Iterator[DeliveredRecord]:
@@ -122,7 +128,7 @@ class ShareRun:
             end = part.last if last is None else min(part.last, last)
             if end < self._at:
                 return
-            self.said.update(dict.fromkeys(range(self._at, end + 1), int(kind)))
+            self.said.update(dict.fromkeys(_apart(range(self._at, end + 1)), int(kind)))
             self._step(end)
 
     def _step(self, offset: int) -> None:
@@ -133,3 +139,8 @@ class ShareRun:
             self._index += 1
             if self._index < len(self._acquired):
                 self._at = self._acquired[self._index].first
+
+
+def _apart(offsets: range) -> Iterable[Offsets]:
+    """One by one, or as the range where it is long."""
+    return offsets if offsets.stop - offsets.start <= APART_MAX else [offsets]

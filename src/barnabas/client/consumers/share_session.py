@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from barnabas.client.consumers.share_runs import Acknowledge
+from barnabas.client.consumers.share_runs import Acknowledge, Offsets
 from barnabas.client.offsets import GroupIdentity
 from barnabas.types import TopicPartition, Uuid, by_topic
 from barnabas.wire.messages import share_acknowledge_request as acknowledging
@@ -26,7 +26,7 @@ STRICT = 1
 
 Place = tuple[Uuid, int]
 """Topic id and partition."""
-Told = dict[int, int]
+Told = dict[Offsets, int]
 """The kind of each offset."""
 
 
@@ -188,16 +188,31 @@ def _topics(
 
 
 def batches_of(told: Told) -> list[tuple[int, int, list[int]]]:
-    """Offsets that follow one another, with the kind of each; with one kind where all have the same."""
+    """Offsets that follow one another, with the kind of each; with one kind where all have the same. A range
+    is a batch of its own."""
     batches: list[tuple[int, int, list[int]]] = []
-    for offset in sorted(told):
-        if batches and batches[-1][1] == offset - 1:
-            first, _, kinds = batches[-1]
-            kinds.append(told[offset])
-            batches[-1] = (first, offset, kinds)
+    before, joins = -1, False
+    for offsets in sorted(told, key=_first):
+        first, last = max(_first(offsets), before + 1), _last(offsets)
+        if first > last:
+            continue
+        single = isinstance(offsets, int)
+        if joins and single and before == first - 1:
+            begin, _, kinds = batches[-1]
+            kinds.append(told[offsets])
+            batches[-1] = (begin, last, kinds)
         else:
-            batches.append((offset, offset, [told[offset]]))
+            batches.append((first, last, [told[offsets]]))
+        before, joins = last, single
     return [
         (first, last, kinds[:1] if len(set(kinds)) == 1 else kinds)
         for first, last, kinds in batches
     ]
+
+
+def _first(offsets: Offsets) -> int:
+    return offsets if isinstance(offsets, int) else offsets.start
+
+
+def _last(offsets: Offsets) -> int:
+    return offsets if isinstance(offsets, int) else offsets.stop - 1
