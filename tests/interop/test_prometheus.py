@@ -25,7 +25,12 @@ from barnabas.testing.cluster import Cluster
 from tests.foreign_boards import BOARDS as FOREIGN_BOARDS
 from tests.process.launch import barnabas
 
-pytestmark = [pytest.mark.process, pytest.mark.peers("prometheus"), pytest.mark.timeout(400)]
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.long,
+    pytest.mark.peers("prometheus"),
+    pytest.mark.timeout(400),
+]
 PATIENCE_S = 120.0
 TOPIC, GROUP, PARTITIONS = "orders", "spark-orders", 3
 RATE_PER_S = 60
