@@ -24,18 +24,24 @@ from tools import peers
 TESTS = Path(__file__).resolve().parent.parent / "tests"
 COMPUTING = (
     "unit",
-    "golden",
-    "model",
-    "scripts",
     "sim",
     "test_tidy.py",
     "test_prose.py",
     "test_wiring.py",
 )
 """Folders and modules of `tests` that start no cluster."""
-SPARK = ("spark", "docs/test_pipelines.py", "docs/test_spark.py", "console", "contract")
-"""Folders and modules of `tests` whose tests mostly use Spark, and behind them some of clusters: so both take
-about the same time."""
+SPARK = (
+    "spark",
+    "docs/test_pipelines.py",
+    "docs/test_spark.py",
+    "console",
+    "contract",
+    "model",
+    "golden",
+    "scripts",
+)
+"""Folders and modules of `tests` whose tests mostly use Spark, and behind them some of clusters and some that
+compute: so all three take about the same time."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +84,7 @@ def lanes() -> tuple[Lane, Lane, Lane]:
     return (
         # The examples are not beside the pages, whose jobs have the same names on the same cluster.
         Lane("clusters", (*others, "examples", *apart)),
-        Lane("spark", tuple(f"tests/{name}" for name in SPARK)),
+        Lane("spark", tuple(f"tests/{name}" for name in SPARK), effort="0.5"),
         Lane(
             "computing",
             tuple(f"tests/{name}" for name in COMPUTING),

@@ -29,6 +29,8 @@ OWN_STREAMS = {
     "connection/connect.py": {"Table", "Console"},
     "reassignment/reassignment_progress.py": {"Console"},
     "records/consuming.py": {"buffer"},
+    "records/sharing.py": {"buffer"},
+    "records/tailing.py": {"buffer"},
     "progress.py": {"sys.stderr"},
 }
 """What each module may use of the ways to a stream; it makes text plain itself."""
