@@ -232,7 +232,7 @@ class SharePartitionModel(RuleBasedStateMachine):
     def a_letter_is_written(self, at: int) -> None:
         letter = self.letters.pop(at % len(self.letters))
         self.lettered |= set(range(letter.first, letter.last + 1))
-        self.machine.on_dead_letter(letter)
+        self.machine.on_dead_letters([letter])
         for offset in range(letter.first, letter.last + 1):
             record = self.record(offset)
             if record.pending is LETTER:

@@ -23,9 +23,10 @@ from barnabas.broker.share.state_writes import StateWrite
 from barnabas.group.cluster_topics import ClusterTopics
 from barnabas.share.delivery import NO_OFFSET, DeliveryState, StateBatch
 from barnabas.share.key import SharePartitionKey
+from barnabas.sim.world.process import SimProcess
 from barnabas.types import Uuid
 from barnabas.wire.errors import ErrorCode, KafkaError
-from tests.unit.broker.fakes import process
+from tests.unit.broker.fakes import advance, process
 
 KEY = SharePartitionKey("g", Uuid(bytes(15) + b"\x01"), 0)
 LIMITS = ShareLimits(deliveries_max=2, in_flight_max=100, lock_ms=50, renews=True)
@@ -58,7 +59,11 @@ class Letters:
 
 
 def led_by(
-    coordinator: Any, start: int, kept: Sequence[Any] = (), letters: Letters | None = None
+    coordinator: Any,
+    start: int,
+    kept: Sequence[Any] = (),
+    letters: Letters | None = None,
+    ports: SimProcess | None = None,
 ) -> tuple[LedPartitions, LedSharePartition]:
     """A share partition whose kept start is `start`, of a log that ends at `END`."""
     log = SimpleNamespace(log_start_offset=0, high_watermark=END)
@@ -74,7 +79,7 @@ def led_by(
         find=lambda place: (partition, ErrorCode.NONE),
         by_id={(KEY.topic_id, KEY.partition): partition},
     )
-    ports = process()
+    ports = ports or process()
     led = LedPartitions(
         ports, Deadlines(ports), replicas, coordinator, ClusterTopics(), letters or Letters()
     )
@@ -193,3 +198,24 @@ def test_a_closed_client_answers() -> None:
     results: list[Any] = []
     client.delete(KEY, results.append)
     assert [result.code for result in results] == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+
+
+def test_dead_letters_that_are_done_together_are_closed_together() -> None:
+    coordinator, letters, ports = Coordinator(), Letters(), process()
+    archiving = [
+        SimpleNamespace(
+            first_offset=at,
+            last_offset=at,
+            delivery_state=DeliveryState.ARCHIVING,
+            delivery_count=at,
+        )
+        for at in range(3)
+    ]
+    _, opened = led_by(coordinator, 0, archiving, letters, ports)
+    assert len(letters.sent) == 3
+    for _, on_done in letters.sent:
+        on_done()
+    advance(ports, 1)
+    [(write, _)] = coordinator.writes
+    assert write.start_offset == 3
+    assert opened.share_partition is not None and not opened.share_partition.letters

@@ -85,7 +85,7 @@ def test_a_record_is_archived_when_its_dead_letter_is_written(
     [letter] = machine.letters.take()
     assert (letter.first, letter.last, letter.deliveries, letter.why) == (0, 3, deliveries, why)
     assert (bool(machine.letters), machine.in_flight.start) == (True, 0)
-    machine.on_dead_letter(letter)
+    machine.on_dead_letters([letter])
     assert (bool(machine.letters), machine.in_flight.start) == (False, 4)
     assert write(machine).start_offset == 4
 
@@ -130,7 +130,7 @@ def test_the_next_leader_begins_with_the_dead_letters_again(deliveries: int, why
     machine.letters.resume(LIMITS.deliveries_max)
     [letter] = machine.letters.take()
     assert (letter.first, letter.last, letter.deliveries, letter.why) == (0, 3, deliveries, why)
-    machine.on_dead_letter(letter)
+    machine.on_dead_letters([letter])
     assert machine.in_flight.start == 5
 
 
@@ -140,7 +140,7 @@ def test_a_dead_letter_outlasts_the_record_in_the_log() -> None:
     write(machine)
     [letter] = machine.letters.take()
     machine.advance_log_start(10)
-    machine.on_dead_letter(letter)
+    machine.on_dead_letters([letter])
     assert not bool(machine.letters) and machine.in_flight.start == 10
 
 

@@ -79,6 +79,7 @@ class LedSharePartition:
         "is_left",
         "is_paused",
         "leader_epoch",
+        "letters_done",
         "share_partition",
         "led_partitions",
         "partition",
@@ -104,6 +105,8 @@ class LedSharePartition:
         self.waiting: dict[FetchWaiter, None] = {}
         """The fetches that wait, the oldest first."""
         self.answering: dict[DeliveryChange, OnAcknowledged] = {}
+        self.letters_done: list[DeadLetter] = []
+        """Dead letters whose records are archived in the next turn of the loop."""
         self.bucket = -1
         self.armed_ms = math.inf
         self._end_watch = partition.on_high_watermark(lambda mark: self.wake())
@@ -317,11 +320,18 @@ class LedPartitions:
             self._dead_letters.send(led, letter, partial(self._on_dead_letter, led, letter))
 
     def _on_dead_letter(self, led: LedSharePartition, letter: DeadLetter) -> None:
-        """It is written, or given up: its records are archived. Where the share partition has ended, the
-        next leader begins with the letter again."""
+        """It is written, or given up: its records are archived soon, with those of others."""
+        if not led.letters_done:
+            self._ports.wakeups.call_soon(partial(self._close_letters, led))
+        led.letters_done.append(letter)
+
+    def _close_letters(self, led: LedSharePartition) -> None:
+        """The records of done letters are archived; the next leader begins with the letters again where
+        the share partition has ended."""
+        letters, led.letters_done = led.letters_done, []
         if led.share_partition is None or led.error is not None:
             return
-        led.share_partition.on_dead_letter(letter)
+        led.share_partition.on_dead_letters(letters)
         self._write(led)
         led.wake()
         self._end_if_left(led)

@@ -7,7 +7,7 @@ it is archived, like a rejected record. An acknowledgement is answered after its
 to the share coordinator; a failed write gives the records back to their member (`state_writes`).
 
 If the group has a dead-letter topic, a record is ARCHIVING before it is archived. After that is written, its
-dead letter is among `letters` (`open_letters`). `on_dead_letter` archives the record, and the start stays
+dead letter is among `letters` (`open_letters`). `on_dead_letters` archives the record, and the start stays
 before it until then. A leader that takes over begins with ARCHIVING records again: each dead letter is
 written at least once.
 
@@ -25,7 +25,7 @@ Source: ``SharePartition`` of Apache Kafka 4.4; KIP-932, KIP-1191 (dead letters)
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from barnabas.broker.share.in_flight import NO_MEMBER, UNLOCKED_MS, InFlightPieces, Piece, total
@@ -426,10 +426,10 @@ class SharePartition:
 
     # Dead letters
 
-    def on_dead_letter(self, letter: DeadLetter) -> None:
-        """It is written, or given up: archive its records, which is written next."""
+    def on_dead_letters(self, letters: Iterable[DeadLetter]) -> None:
+        """They are written, or given up: archive their records, which is written next."""
         change = DeliveryChange(is_effective=True)
-        change.batches = self.letters.close(letter)
+        change.batches = [batch for letter in letters for batch in self.letters.close(letter)]
         self._queue(change)
         self._moved()
 
