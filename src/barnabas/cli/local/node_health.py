@@ -1,7 +1,7 @@
 """Asks a node on this machine whether it is ready, for the health check of a container or a service.
 
 Where the node's properties are variables, they say where it is and which token it wants. A proxy is never
-asked, and a certificate is not looked at: it has the name by which others know the node, not loopback's.
+asked. On loopback a certificate is not looked at: it has the name by which others know the node.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from urllib.parse import urlsplit
 
 from barnabas.cli.failure import Failure
 from barnabas.cli.local.node_environment import METRICS
 from barnabas.cli.plain_text import say
 
 TIMEOUT_S = 5.0
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 LISTENERS, TOKEN = "KAFKA_METRICS_LISTENERS", "KAFKA_METRICS_BEARER_TOKEN"
 EVERY_ADDRESS = {"://0.0.0.0:": "://127.0.0.1:", "://[::]:": "://[::1]:", "://:": "://127.0.0.1:"}
 
@@ -34,10 +36,11 @@ def ask_health(address: str, token: str = "") -> tuple[bool, str]:
     url = f"{address.rstrip('/')}/health/ready"
     if not url.startswith(("http://", "https://")):
         raise Failure(f"{address!r} is no address such as {METRICS}", 2)
-    unchecked = ssl.create_default_context()
-    unchecked.check_hostname, unchecked.verify_mode = False, ssl.CERT_NONE
+    checking = ssl.create_default_context()
+    if urlsplit(url).hostname in LOOPBACK:
+        checking.check_hostname, checking.verify_mode = False, ssl.CERT_NONE
     opener = urllib.request.build_opener(
-        urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=unchecked)
+        urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=checking)
     )
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     try:
@@ -53,6 +56,7 @@ def ask_health(address: str, token: str = "") -> tuple[bool, str]:
 
 def print_health(address: str, environment: Mapping[str, str]) -> int:
     """Print the node's answer; the exit status. Raises :class:`Failure`."""
-    is_ready, text = ask_health(address or own_address(environment), environment.get(TOKEN, ""))
+    token = "" if address else environment.get(TOKEN, "")  # the node's own, and for it alone
+    is_ready, text = ask_health(address or own_address(environment), token)
     say(text.strip())
     return 0 if is_ready else 1
