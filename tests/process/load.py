@@ -93,16 +93,23 @@ class Load:
 
 
 def check_read_once(cluster: Cluster, topic: str, acknowledged: Mapping[int, list[int]]) -> None:
-    """Every acknowledged number is read once and in the order of sending; nothing is read twice."""
-    found: dict[int, list[int]] = defaultdict(list)
+    """Every acknowledged number is read once and in the order of sending; nothing is read twice.
+
+    A failure names the offsets: one offset twice is a fault of the reader, two offsets one of the log.
+    """
+    found: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     with connect(cluster.bootstrap) as client:
         for record in client.read([topic]):
             assert record.value is not None
-            found[record.partition].append(int(record.value))
+            found[record.partition][int(record.value)].append(record.offset)
     for partition, numbers in acknowledged.items():
-        assert len(found[partition]) == len(set(found[partition])), f"duplicates in {partition}"
+        offsets = found[partition]
+        twice = {number: places for number, places in offsets.items() if len(places) > 1}
+        assert not twice, f"partition {partition} has numbers twice, at these offsets: {twice}"
         wanted = set(numbers)
-        assert [n for n in found[partition] if n in wanted] == numbers, f"partition {partition}"
+        assert [number for number in offsets if number in wanted] == numbers, (
+            f"partition {partition}"
+        )
 
 
 def view(cluster: Cluster, topic: str) -> dict[int, Any]:

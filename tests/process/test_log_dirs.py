@@ -29,7 +29,7 @@ def test_a_replica_moves_though_its_node_is_killed(tmp_path: Path) -> None:
         node.hurry()
         node.start()
         done = node.move(target, "--wait")
-        assert (done.returncode, done.stdout[:10]) == (0, "1 replicas"), done.stderr
+        assert (done.returncode, done.stdout[:10]) == (0, "1 replica "), done.stderr
         assert [len(node.replicas()[path]) for path in (source, target)] == [0, 1]
         with connect(node.bootstrap) as client:
             numbers = [int((record.value or b"").split()[0]) for record in client.read(["t"])]
