@@ -1,4 +1,4 @@
-"""Seeds of the simulator: 30, 8 secured ones, 6 with transactions that begin at once, 3 with share groups, 6
+"""Seeds of the simulator: 12, 4 secured ones, 3 with transactions that begin at once, 3 with share groups, 6
 in ZooKeeper mode, one of a migration, every regression, and one under two hash seeds."""
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import pytest
 from barnabas.sim.run import Plan, play_seed
 from barnabas.sim.world.world import World
 
-SEEDS = 30
-SECURED = 8
-EAGER = 6
+SEEDS = 12
+SECURED = 4
+EAGER = 3
 SHARES = 3
 ZOOKEEPER = 6
 LINES = Path(__file__).with_name("regressions.txt").read_text().splitlines()
