@@ -43,15 +43,6 @@ def execute_node(files: NodeFiles, cluster_id: str) -> int:
     return _fork(files, lambda: os.execv(command[0], command))
 
 
-def load_node() -> None:
-    """Load what `fork_node` wants to find, and keep it where children share it."""
-    import gc
-
-    import barnabas.host.main  # noqa: F401
-
-    gc.freeze()
-
-
 def _fork(files: NodeFiles, child_main: Callable[[], int]) -> int:
     parent = os.getpid()
     # A signal for the child must not find the parent's handlers in it: they would swallow it, and

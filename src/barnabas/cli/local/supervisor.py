@@ -16,7 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from barnabas.cli.local.cluster_directory import ClusterDirectory, NodeFiles
-from barnabas.cli.local.node_processes import execute_node, fork_node, load_node
+from barnabas.cli.local.node_processes import execute_node, fork_node
+from barnabas.cli.local.preloading import load_node
 from barnabas.host.loop import Loop
 from barnabas.host.system.processes import ProcessEnd, watch_process
 
@@ -97,7 +98,7 @@ class Supervisor:
 
     def start(self) -> None:
         """Start every node."""
-        load_node()
+        load_node(monitored=any(node.files.metrics_port for node in self.nodes))
         for node in self.nodes:
             self._watch(node, fork_node(node.files, self._cluster_id, self._loop.close), ours=True)
         self._directory.write_state(
