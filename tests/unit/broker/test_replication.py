@@ -10,6 +10,7 @@ import pytest
 from barnabas.broker.handlers import fetch, produce
 from barnabas.metadata.image.registrations import ListenerEndpoint
 from barnabas.record.batch import MAGIC_AT
+from barnabas.record.builder import build_batch
 from barnabas.types import DEBUGGING_REPLICA
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.delete_records_request import (
@@ -201,6 +202,51 @@ def test_a_new_leader_continues_and_the_old_one_follows_it(three: Cluster) -> No
     assert new is not None and returned is not None
     assert returned.log_end_offset == new.log_end_offset == 3
     assert returned.epochs.entries() == new.epochs.entries()
+
+
+def sequenced(cluster: Cluster, sequence: int) -> bytes:
+    """A batch of one record of an idempotent producer."""
+    return build_batch(
+        [(b"k", b"%d" % sequence)],
+        timestamp_ms=cluster.client.clock.wall_ms(),
+        producer_id=7,
+        producer_epoch=0,
+        base_sequence=sequence,
+    )
+
+
+def test_batches_behind_a_refused_one_get_its_answer_and_come_again(three: Cluster) -> None:
+    """librdkafka begins a new epoch for OUT_OF_ORDER_SEQUENCE_NUMBER, and writes again what it had sent."""
+    assert three.produce([], batch=sequenced(three, 0)).error_code == 0
+    old, others = three.leader("t"), followers(three)
+    three.sim.nodes[old].kill()
+    while not any(three.partition(node).is_leader for node in others):
+        for node in others:
+            early = three.produce([], batch=sequenced(three, 2), node=node)
+            assert code(early.error_code) == "NOT_LEADER_OR_FOLLOWER"
+    behind = three.produce([], batch=sequenced(three, 2))
+    assert code(behind.error_code) == "NOT_LEADER_OR_FOLLOWER"
+    assert "a batch before it was refused" in str(behind.error_message)
+    for sequence, offset in ((0, 0), (1, 1), (2, 2)):
+        assert three.produce([], batch=sequenced(three, sequence)).base_offset == offset
+    three.run(1_500)
+    lost = three.produce([], batch=sequenced(three, 5))
+    assert code(lost.error_code) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+
+
+def test_batches_behind_one_that_found_too_few_replicas_get_its_answer(three: Cluster) -> None:
+    partition = three.partition(three.leader("t"))
+    assert three.produce([], batch=sequenced(three, 0)).error_code == 0
+    three.sim.nodes[followers(three)[0]].kill()
+    three.until(lambda: len(isr(three)) == 2)
+    partition.min_isr = 3
+    refused = three.produce([], batch=sequenced(three, 1))
+    assert code(refused.error_code) == "NOT_ENOUGH_REPLICAS"
+    partition.min_isr = 2
+    behind = three.produce([], batch=sequenced(three, 2))
+    assert code(behind.error_code) == "NOT_ENOUGH_REPLICAS"
+    for sequence in (1, 2):
+        assert three.produce([], batch=sequenced(three, sequence)).base_offset == sequence
 
 
 def test_the_wrong_broker_names_the_right_one(three: Cluster) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 PROGRAM = """
 import sys
-from barnabas.cli.local import preloading
+from barnabas.cli import preloading
 preloading.load_node(monitored={monitored})
 from barnabas.wire import codec
 compiled = [(cls.__name__, version) for cls, version in codec._readers]

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
+from barnabas.broker.partitions.last_refusal import LastRefusal
 from barnabas.broker.partitions.replica import Replica, ReplicaHost
 from barnabas.broker.partitions.watermark_waiters import (
     LowWatermarkWaiters,
@@ -66,6 +67,7 @@ class Partition(Replica):
         "append_watchers",
         "high_watermark_watchers",
         "leader",
+        "last_refusal",
         "low_watermark_waiters",
         "min_isr",
     )
@@ -79,6 +81,7 @@ class Partition(Replica):
         """The leader's state; None if this replica does not lead."""
         self.min_isr = 1
         """``min.insync.replicas`` of the topic."""
+        self.last_refusal = LastRefusal()
         self.append_watchers: dict[SessionPartition[Partition], None] = {}
         """Followers' sessions: notified of every append."""
         self.high_watermark_watchers: dict[SessionPartition[Partition], None] = {}
@@ -200,14 +203,15 @@ class Partition(Replica):
         against the batch."""
         leader, log = self.leader, self.log
         if leader is None or log is None:
-            raise self.not_leader()
+            raise self.last_refusal.keep(self.not_leader(), self._host.now_ms())
         if acks_all and leader.is_under_min_isr(self.min_isr):
-            raise KafkaError(
+            error = KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"The size of the current ISR {list(leader.isr)} is insufficient to satisfy the"
                 f" min.isr requirement of {self.min_isr} for partition"
                 f" {self.name}",
             )
+            raise self.last_refusal.keep(error, self._host.now_ms())
         before = log.log_end_offset
         try:
             info = log.append_as_leader(
@@ -221,6 +225,8 @@ class Partition(Replica):
         except OSError as error:
             self._host.on_log_failed(self.name, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        except KafkaError as error:
+            raise self.last_refusal.of_batch_behind(error, self._host.now_ms()) from None
         if not info.duplicate:
             if log.flush_is_due or log.durability.rolled_since_sync:
                 self._host.after_append(log, before)

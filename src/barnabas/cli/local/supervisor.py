@@ -17,7 +17,7 @@ from pathlib import Path
 
 from barnabas.cli.local.cluster_directory import ClusterDirectory, NodeFiles
 from barnabas.cli.local.node_processes import execute_node, fork_node
-from barnabas.cli.local.preloading import load_node
+from barnabas.cli.preloading import load_node
 from barnabas.host.loop import Loop
 from barnabas.host.system.processes import ProcessEnd, watch_process
 

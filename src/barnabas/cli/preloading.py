@@ -1,4 +1,4 @@
-"""What the first nodes of a cluster share: their modules, and the codecs of the messages of their start.
+"""The nodes of a cluster share their modules and the codecs of the first messages.
 
 A process loads it once and forks the nodes. Three nodes would otherwise load the same modules and compile the
 same readers and writers side by side, while the first elections wait for them, and each would have pages of
