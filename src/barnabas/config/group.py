@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
+from barnabas.config.assignors import STREAMS_ASSIGNORS, short_names
 from barnabas.config.broker import BROKER
 from barnabas.config.definition import ConfigDef, ConfigError, ConfigValue, parse_table
 from barnabas.config.nearest import hint
@@ -17,6 +18,7 @@ from barnabas.config.tables import group, quota
 GROUP = ConfigDef(parse_table(group.KEYS))
 CLIENT_QUOTAS = ConfigDef(parse_table(quota.CLIENT))
 ADDRESS_QUOTAS = ConfigDef(parse_table(quota.ADDRESS))
+STREAMS_ASSIGNOR = "streams.assignor.name"
 DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
 
 
@@ -57,10 +59,24 @@ def check_group_overrides(overrides: Mapping[str, str], broker: Mapping[str, str
         if isinstance(value, int) and high is not None and value > high:
             raise ConfigError(name, text, f"it must be at most {high}, the broker's maximum")
     _check_intervals(group_values(overrides, broker))
+    _check_assignor(overrides, broker)
     topic = overrides.get(DEAD_LETTER_TOPIC, "")
     if topic.startswith("__"):
         why = "the name of a dead-letter topic does not begin with two underscores"
         raise ConfigError(DEAD_LETTER_TOPIC, topic, why)
+
+
+def _check_assignor(overrides: Mapping[str, str], broker: Mapping[str, str]) -> None:
+    """A streams group's assignor is one of those that the brokers have."""
+    given = overrides.get(STREAMS_ASSIGNOR)
+    text = broker.get(STREAMS_ASSIGNORS, BROKER[STREAMS_ASSIGNORS].default)
+    there = short_names(
+        STREAMS_ASSIGNORS, cast("list[str]", BROKER.parse(STREAMS_ASSIGNORS, text or ""))
+    )
+    if given is not None and given not in there:
+        raise ConfigError(
+            STREAMS_ASSIGNOR, given, f"it must be a registered assignor: {', '.join(there)}"
+        )
 
 
 def _check_intervals(values: Mapping[str, ConfigValue]) -> None:

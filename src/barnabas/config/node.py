@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from barnabas.config import settings
+from barnabas.config.assignors import ASSIGNORS, short_names
 from barnabas.config.broker import BROKER, broker_key, nearest_key, strip_listener_prefix
 from barnabas.config.coordination import QUORUM, ClusterCoordination
 from barnabas.config.definition import ConfigError, ConfigValue
@@ -397,11 +398,11 @@ def _check_lists(values: Mapping[str, ConfigValue]) -> None:
     key = "group.coordinator.rebalance.protocols"
     if "classic" not in _list(values, key):
         raise ConfigError(key, ",".join(_list(values, key)), "classic must be among them")
-    key = "group.consumer.assignors"
-    classes, known_ones = settings.ASSIGNOR_CLASSES, settings.ASSIGNORS
-    unknown = [name for name in _list(values, key) if classes.get(name, name) not in known_ones]
-    if unknown:
-        raise ConfigError(key, ",".join(unknown), f"it must be of {', '.join(known_ones)}")
+    for key, known_ones in ASSIGNORS.items():
+        named = short_names(key, _list(values, key))
+        unknown = [name for name in named if name not in known_ones]
+        if unknown:
+            raise ConfigError(key, ",".join(unknown), f"it must be of {', '.join(known_ones)}")
     key, every = "cordoned.log.dirs", "*"
     cordoned = _list(values, key)
     known = [every] if every in cordoned else _list(values, "log.dirs") or _list(values, "log.dir")

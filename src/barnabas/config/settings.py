@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, NoReturn
 
+from barnabas.config.assignors import CONSUMER_ASSIGNORS, short_names
 from barnabas.config.definition import ConfigValue
 
 
@@ -179,15 +180,6 @@ class OffsetsSettings(Settings):
     metadata_bytes_max: int = _key("offset.metadata.max.bytes")
 
 
-ASSIGNOR_CLASSES = {
-    "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
-    "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
-}
-"""Server-side assignors of consumer groups, by Kafka's class names."""
-ASSIGNORS = ("uniform", "range")
-"""The assignors, under the names that clients give."""
-
-
 class GroupSettings(Settings):
     """Group coordinators: classic groups, and the protocols on offer. What one consumer group has of
     its own is in `group`."""
@@ -218,7 +210,7 @@ class GroupSettings(Settings):
 
     def assignor_names(self) -> list[str]:
         """The server-side assignors on offer, the default first."""
-        return [ASSIGNOR_CLASSES.get(name, name) for name in self.consumer_assignors]
+        return short_names(CONSUMER_ASSIGNORS, self.consumer_assignors)
 
 
 class ShareCoordinatorSettings(Settings):

@@ -28,7 +28,6 @@ from barnabas.share.records import share_update_value as update_record
 from barnabas.share.records.share_snapshot_value import ShareSnapshotValue
 from barnabas.share.state import (
     NO_COUNT,
-    NO_EPOCH,
     ShareState,
     from_snapshot,
     snapshot_of,
@@ -93,7 +92,7 @@ class ShareMachine:
         only its epoch changes."""
         known = self.states.get(key)
         try:
-            self._check_place(key)
+            self._check_place(key, state_epoch=state_epoch)
             if known is not None and known.is_state_fenced(state_epoch):
                 raise _fenced_state()
         except KafkaError as error:
@@ -118,7 +117,7 @@ class ShareMachine:
     ) -> ShareOutcome:
         """WriteShareGroupState: add acknowledgements of the leader's members to the state."""
         try:
-            self._check_place(key)
+            self._check_place(key, leader_epoch=asked.leader_epoch, state_epoch=asked.state_epoch)
             known = self.states.get(key)
             if known is None:
                 raise KafkaError(
@@ -127,7 +126,7 @@ class ShareMachine:
                 )
             if known.is_fenced(asked.leader_epoch):
                 raise _fenced_leader()
-            if asked.state_epoch not in (NO_EPOCH, known.state_epoch):
+            if asked.state_epoch != known.state_epoch:
                 raise _fenced_state()
         except KafkaError as error:
             return ShareOutcome(reply=error)
@@ -144,7 +143,7 @@ class ShareMachine:
     def read(self, key: SharePartitionKey, leader_epoch: int, at: Instant) -> ShareOutcome:
         """ReadShareGroupState: a leader takes over, which fences older leaders."""
         try:
-            self._check_place(key)
+            self._check_place(key, leader_epoch=leader_epoch)
             known = self.states.get(key)
             if known is None:
                 raise KafkaError(
@@ -169,7 +168,7 @@ class ShareMachine:
                 for batch in known.batches
             ],
         )
-        if leader_epoch in (NO_EPOCH, known.epochs_seen[0]):
+        if leader_epoch == known.epochs_seen[0]:
             return ShareOutcome(reply=reply)
         record = self._record(
             key, known, leader_epoch, known.start_offset, known.delivery_complete_count, (), at
@@ -208,11 +207,18 @@ class ShareMachine:
         gone = [key for key, _ in self.states.items() if key.topic_id in topic_ids]
         return ShareOutcome([ShareRecord(key, None) for key in gone], atomic=False)
 
-    def _check_place(self, key: SharePartitionKey) -> None:
-        if key.partition < 0:
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST, "The partition id cannot be a negative number."
-            )
+    def _check_place(
+        self, key: SharePartitionKey, *, leader_epoch: int = 0, state_epoch: int = 0
+    ) -> None:
+        """Check the numbers of a request. Raises INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION."""
+        for number, name in (
+            (key.partition, "partition id"),
+            (leader_epoch, "leader epoch"),
+            (state_epoch, "state epoch"),
+        ):
+            if number < 0:
+                why = f"The {name} cannot be a negative number."
+                raise KafkaError(ErrorCode.INVALID_REQUEST, why)
         if key.partition >= self._partitions_of(key.topic_id):
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{key} does not exist")
 

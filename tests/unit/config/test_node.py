@@ -158,6 +158,8 @@ def test_dynamic_values_stand_over_the_file_where_they_may() -> None:
         ({"cordoned.log.dirs": "*,/nowhere"}, "it must be alone"),
         ({"group.coordinator.rebalance.protocols": "consumer"}, "classic must be among them"),
         ({"group.consumer.assignors": "sticky"}, "it must be of uniform, range"),
+        ({"group.share.assignors": "uniform"}, "it must be of simple"),
+        ({"group.streams.assignors": "sticky,org.example.Own"}, "it must be of sticky"),
         ({"log.roll.ms": "0"}, "log.roll.ms: 0 is not allowed; it must be at least 1"),
         ({"log.roll.jitter.ms": "-1"}, "it must be at least 0"),
         ({"log.retention.ms": "0"}, "it must be at least 1, or -1 for ever"),

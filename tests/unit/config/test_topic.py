@@ -101,6 +101,14 @@ def test_a_group_hears_of_a_member_before_it_gives_it_up() -> None:
         check_group_overrides({"consumer.heartbeat.interval.ms": "6000"}, near)
 
 
+def test_a_streams_group_names_an_assignor_that_its_brokers_have() -> None:
+    by_class = "org.apache.kafka.coordinator.group.streams.assignor.StickyTaskAssignor"
+    for brokers in ({}, {"group.streams.assignors": by_class}):
+        check_group_overrides({"streams.assignor.name": "sticky"}, brokers)
+        with pytest.raises(ConfigError, match="it must be a registered assignor: sticky"):
+            check_group_overrides({"streams.assignor.name": "uniform"}, brokers)
+
+
 def test_standby_replicas_are_bounded_by_a_key_of_another_name() -> None:
     with pytest.raises(ConfigError, match="at most 2"):
         check_group_overrides({"streams.num.standby.replicas": "3"}, {})

@@ -278,6 +278,15 @@ def test_members_learn_at_which_endpoints_partitions_are() -> None:
     assert again.partitions_by_user_endpoint is None
 
 
+def test_a_client_tag_is_not_given_twice() -> None:
+    world = StreamsWorld()
+    world.add_topic("t", 1)
+    tags = [asked.KeyValue(key="zone", value=value) for value in ("z1", "z2")]
+    with pytest.raises(KafkaError, match="ClientTags must not have a key twice") as caught:
+        world.join("A", client_tags=tags)
+    assert caught.value.code == ErrorCode.INVALID_REQUEST
+
+
 def test_required_client_tags_are_asked_for_from_version_1_on() -> None:
     world = world_of()
     world.group_config("streams.rack.aware.assignment.tags", "zone,cluster")

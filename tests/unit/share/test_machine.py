@@ -110,6 +110,22 @@ def test_a_partition_that_does_not_exist_is_refused() -> None:
     assert code_of(reply) is ErrorCode.INVALID_REQUEST
 
 
+def test_a_negative_number_in_a_request_is_refused() -> None:
+    world = ShareWorld()
+    world.initialize()
+    refusals = {
+        "leader epoch": world.machine.read(KEY, -1, BEGIN),
+        "leader  epoch": world.write((0, 0, 2, 1), leader=-1),
+        "state epoch": world.write((0, 0, 2, 1), epoch=-1),
+        "state  epoch": world.initialize(epoch=-1),
+    }
+    for name, refused in refusals.items():
+        assert code_of(refused.reply) is ErrorCode.INVALID_REQUEST
+        assert f"The {name.replace('  ', ' ')} cannot be a negative number." in str(refused.reply)
+        assert not refused.records
+    assert state_of(world).batches == ()
+
+
 def test_a_snapshot_follows_its_number_of_updates() -> None:
     world = ShareWorld(updates_per_snapshot=2)
     world.initialize()

@@ -67,6 +67,10 @@ def check_request(request: StreamsGroupHeartbeatRequest) -> None:
         )
     elif request.member_epoch == LEAVE_STATIC_EPOCH and request.instance_id is None:
         raise _invalid("InstanceId can't be null.")
+    keys = [tag.key for tag in request.client_tags or ()]
+    if len(keys) > len(set(keys)):
+        # A duplicate is an UNKNOWN_SERVER_ERROR of Apache Kafka 4.4, after which clients try again.
+        raise _invalid("ClientTags must not have a key twice.")
     given = [tasks is not None for _, tasks in roles]
     if any(given) and not all(given):
         raise _invalid(NOT_ALL)
