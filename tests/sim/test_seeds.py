@@ -1,5 +1,5 @@
-"""Seeds of the simulator: 12, 4 secured ones, 3 with transactions that begin at once, 3 with share groups, 6
-in ZooKeeper mode, one of a migration, every regression, and one under two hash seeds."""
+"""Seeds of the simulator: 12, 4 secured ones, 3 with transactions that begin at once, 3 with share groups, 3
+with streams groups, 6 in ZooKeeper mode, a migration, every regression, and one under two hash seeds."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ SEEDS = 12
 SECURED = 4
 EAGER = 3
 SHARES = 3
+STREAMS = 3
 ZOOKEEPER = 6
 LINES = Path(__file__).with_name("regressions.txt").read_text().splitlines()
 REGRESSIONS = sorted({int(line.split()[0]) for line in LINES if line[:1].isdigit()})
@@ -71,6 +72,16 @@ def test_seeds_pass_with_share_groups() -> None:
     for happened in (
         "share deliveries", "share accept", "share release", "share members left",
         "share members vanished", "share acknowledgements refused",
+    ):  # fmt: skip
+        assert re.search(rf"{happened} +[1-9]", printed)
+
+
+@pytest.mark.timeout(300)
+def test_seeds_pass_with_streams_groups() -> None:
+    printed = simulate("--streams", "--from", "6", "--seeds", str(STREAMS))
+    for happened in (
+        "streams assignments", "streams standby tasks", "streams tasks given up",
+        "streams members left", "streams members vanished",
     ):  # fmt: skip
         assert re.search(rf"{happened} +[1-9]", printed)
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from barnabas.config.assignors import STREAMS_ASSIGNORS, short_names
 from barnabas.config.broker import BROKER
 from barnabas.config.definition import ConfigDef, ConfigError, ConfigValue, parse_table
 from barnabas.config.nearest import hint
 from barnabas.config.tables import group, quota
+from barnabas.config.tables.assignors import STREAMS_ASSIGNORS, short_names
 
 GROUP = ConfigDef(parse_table(group.KEYS))
 CLIENT_QUOTAS = ConfigDef(parse_table(quota.CLIENT))

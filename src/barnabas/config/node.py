@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from barnabas.config import settings
-from barnabas.config.assignors import ASSIGNORS, short_names
 from barnabas.config.broker import BROKER, broker_key, nearest_key, strip_listener_prefix
 from barnabas.config.coordination import QUORUM, ClusterCoordination
 from barnabas.config.definition import ConfigError, ConfigValue
@@ -28,6 +27,7 @@ from barnabas.config.listeners import (
     parse_voters,
 )
 from barnabas.config.meta_properties import normal_path, unknown_paths
+from barnabas.config.tables.assignors import ASSIGNORS, short_names
 from barnabas.types import Endpoint, NodeId
 
 _ANY_HOST = ("", "0.0.0.0", "::")

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, NoReturn
 
-from barnabas.config.assignors import CONSUMER_ASSIGNORS, short_names
 from barnabas.config.definition import ConfigValue
+from barnabas.config.tables.assignors import CONSUMER_ASSIGNORS, short_names
 
 
 class _Key:

@@ -19,6 +19,7 @@ from barnabas.sim.runner.run_journal import SEEDS_PER_LINE, JournalError, RunJou
 from barnabas.sim.runner.shrink import shrink
 from barnabas.sim.runner.worker_pool import SEEDS_EACH, WorkerLostError, as_played, in_order
 from barnabas.sim.share_swarm import SHARE_KINDS
+from barnabas.sim.streams_swarm import STREAMS_KINDS
 from barnabas.sim.zookeeper_mode.faults import ZOOKEEPER_KINDS
 
 EXPECTED = (
@@ -72,6 +73,9 @@ def options_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--shares", action="store_true", help="share groups read a topic of their own"
     )
+    parser.add_argument(
+        "--streams", action="store_true", help="streams groups share tasks, on topics of their own"
+    )
     parser.add_argument("--shrink", action="store_true", help="reduce --seed, where it fails")
     return parser
 
@@ -83,6 +87,7 @@ def main(arguments: list[str] | None = None) -> int:
     known = ZOOKEEPER_KINDS if options.zookeeper else KINDS
     known = MIGRATION_KINDS if options.migration else known
     known = SHARE_KINDS if options.shares else known
+    known = STREAMS_KINDS if options.streams else known
     plan = Plan(
         options.nodes,
         faults_ms,
@@ -94,10 +99,13 @@ def main(arguments: list[str] | None = None) -> int:
         options.eager,
         options.zookeeper,
         options.migration,
+        options.streams,
     )
-    if options.secured + options.shares + options.eager + plan.has_znodes > 1:
+    kinds = options.secured, options.shares, options.streams, options.eager, plan.has_znodes
+    if sum(kinds) > 1:
         parser.error(
-            "--secured, --shares, --eager, --zookeeper and --migration are not played together"
+            "--secured, --shares, --streams, --eager, --zookeeper and --migration are not played"
+            " together"
         )
     if options.shrink and options.seed is None:
         parser.error("--shrink reduces one seed: name it with --seed")

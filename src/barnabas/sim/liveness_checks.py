@@ -12,11 +12,13 @@ from barnabas.broker.coordinator.coordinator_shard import CoordinatorShard
 from barnabas.broker.partitions.partition import Partition
 from barnabas.client.network.channels import ChannelError
 from barnabas.group.consumer.consumer_group import ConsumerGroup
+from barnabas.group.streams.member import TaskId
 from barnabas.metadata.features import CONTROLLER_REGISTRATION_SINCE, DIRECTORIES_SINCE
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.sim.checkers.coordinators import serving
 from barnabas.sim.checkers.owned_again import unowned
 from barnabas.sim.checkers.share_groups import led_machine
+from barnabas.sim.checkers.streams_groups import unsettled_streams
 from barnabas.sim.cluster import SimNode
 from barnabas.sim.share_ledger import SHARED
 from barnabas.transaction.states import AT_REST
@@ -185,6 +187,32 @@ def late_share_group(run: Run) -> str:
                 return f"{group} is at {starts} of {ends.get(index)} in {SHARED}-{index}"
     busy = [m.plan.name for m in run.workload.share_members if not m.consumer.is_settled]
     return f"{busy[0]} waits for answers" if busy else ""
+
+
+def unsettled_streams_group(run: Run) -> str:
+    """Each streams group has its internal topics, and each task is active at one member that is there, which
+    knows it."""
+    plan, clients = run.swarm.workload.streams, run.workload.streams_members
+    if plan is None:
+        return ""
+    groups = {client.plan.group for client in clients}
+    key = "group.streams.num.standby.replicas"
+    standbys = int(run.swarm.topology.settings.get(key, "0"))
+    why = unsettled_streams(run.cluster, plan, groups, standbys)
+    if why:
+        return why
+    for group in sorted(groups):
+        held = sorted(
+            task for client in clients if client.plan.group == group for task in client.owned.active
+        )
+        wanted = sorted(
+            TaskId(part, index)
+            for part, count in plan.tasks[group].items()
+            for index in range(count)
+        )
+        if held != wanted:
+            return f"{group}: members have {held}"
+    return ""
 
 
 def late_on_remade(run: Run) -> str:

@@ -28,6 +28,7 @@ from barnabas.sim.checkers.share_groups import (
     ShareLeaders,
     ShareStateStays,
 )
+from barnabas.sim.checkers.streams_groups import StreamsGroups
 from barnabas.sim.cluster import SimCluster
 from barnabas.sim.faults import KINDS, LOSE_DATA, Kind, Struck
 from barnabas.sim.faults.budget import Budget
@@ -44,9 +45,11 @@ from barnabas.sim.restart_equality import ClusterState
 from barnabas.sim.share_ledger import SHARED, ShareLedger
 from barnabas.sim.share_swarm import SHARE_KINDS, with_share_groups
 from barnabas.sim.story import Story
+from barnabas.sim.streams_swarm import STREAMS_KINDS, with_streams_groups
 from barnabas.sim.swarm import Swarm
 from barnabas.sim.workload import FinalRead, Workload
 from barnabas.sim.workload.guests import GUARDED
+from barnabas.sim.workload.streams.ledger import StreamsLedger
 from barnabas.sim.workload.transactions import CommittedReader, stable_offset
 from barnabas.sim.world.disk_names import Names
 from barnabas.sim.world.world import World
@@ -120,6 +123,8 @@ class Plan:
     """Whether ZooKeeper coordinates the cluster, instead of a quorum."""
     migration: bool = False
     """Whether it does so at first, and the cluster migrates to a quorum."""
+    streams: bool = False
+    """Whether there are streams groups with topics of their own."""
 
     @property
     def has_znodes(self) -> bool:
@@ -147,6 +152,8 @@ class Run:
             if self.share_leaders is None or shares is None
             else ShareLedger(shares.deliveries_max, shares.lock_ms, self.share_leaders)
         )
+        streams = drawn.workload.streams
+        self.streams_ledger = None if streams is None else StreamsLedger(streams.session_ms)
         self.workload = Workload(
             self.cluster,
             self.history,
@@ -154,6 +161,7 @@ class Run:
             plan.skip_clients,
             loses_data=not LOSE_DATA.isdisjoint(weights),
             share_ledger=self.share_ledger,
+            streams_ledger=self.streams_ledger,
         )
         self.faults = _schedule(self.cluster, weights, drawn, plan)
         self.missing = ""
@@ -169,6 +177,8 @@ class Run:
                 ShareStateStays(),
                 ShareCoordinatorsKnowTheirLogs(),
             ]
+        if streams is not None:
+            self.checkers.append(StreamsGroups(streams))
         small = "" if drawn.bounds == NodeBounds() else drawn.bounds
         self.world.note(f"seed {seed}: {drawn.topology} {small}")
         self._look = _judges(self.cluster, self.checkers).on_event
@@ -185,6 +195,8 @@ class Run:
         self.workload.ledger.is_lost = True
         if self.share_ledger is not None:
             self.share_ledger.is_lost = True
+        if self.streams_ledger is not None:
+            self.streams_ledger.is_lost = True
         self.checkers = checkers_after_loss()
         self.world.after(0.0, self._stop_looking)
 
@@ -234,9 +246,7 @@ class Run:
             partial(self._none, liveness_checks.late_on_remade), "readers of recreated topics"
         )
         self._until(partial(self._none, liveness_checks.late_guest), "guests to be served")
-        self._until(
-            partial(self._none, liveness_checks.late_share_group), "share groups to read on"
-        )
+        self._settle_coordinated_groups()
         if self.swarm.restarts:
             self._restart_cleanly()
         if not self.plan.has_znodes and liveness_checks.late_registration(self):
@@ -258,6 +268,16 @@ class Run:
             self._until(self._agreed, "znodes and every broker's image to say the same at last")
         for checker in self.checkers:
             checker.finish(self.cluster)
+
+    def _settle_coordinated_groups(self) -> None:
+        self._until(
+            partial(self._none, liveness_checks.late_share_group), "share groups to read on"
+        )
+        if self.plan.streams:
+            self._until(
+                partial(self._none, liveness_checks.unsettled_streams_group),
+                "streams groups to have their tasks",
+            )
 
     def _wait_for_cuts(self) -> None:
         cuts = liveness_checks.Cuts(self)
@@ -450,6 +470,8 @@ def _draw(world: World, plan: Plan) -> Swarm:
     if plan.zookeeper:
         return zookeeper_swarm.draw(world.rng, plan.nodes)
     drawn = swarm.draw(world.rng, plan.nodes, secured=plan.secured, eager=plan.eager)
+    if plan.streams:
+        return with_streams_groups(world.rng, drawn)
     return with_share_groups(world.rng, drawn) if plan.shares else drawn
 
 
@@ -473,6 +495,8 @@ def _schedule(
         kinds, budget = ZOOKEEPER_KINDS, ZookeeperBudget(cluster)
     elif plan.shares:
         kinds = SHARE_KINDS
+    elif plan.streams:
+        kinds = STREAMS_KINDS
     return FaultSchedule(
         cluster, weights, rng_of, drawn.interval_ms, skipped, kinds=kinds, budget=budget
     )

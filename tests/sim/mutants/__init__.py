@@ -19,6 +19,7 @@ from tests.sim.mutants import (
     quorum,
     share_groups,
     storage,
+    streams_groups,
     transactions,
     zookeeper,
 )
@@ -32,6 +33,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *groups.MUTANTS,
     *consumer_groups.MUTANTS,
     *share_groups.MUTANTS,
+    *streams_groups.MUTANTS,
     *administration.MUTANTS,
     *transactions.MUTANTS,
     *authorization.MUTANTS,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from barnabas.broker.share import share_partition
 from barnabas.broker.share.in_flight import Piece
-from barnabas.broker.share.share_partition import RELEASE
+from barnabas.broker.share.led_partitions import LedPartitions
+from barnabas.broker.share.share_partition import RELEASE, SharePartition
 from barnabas.share.delivery import DeliveryState
 from barnabas.sim.run import Plan
 from tests.sim.mutants.planting import Mutant, Patch
@@ -20,6 +23,41 @@ def held_twice() -> list[Patch]:
     return [(Piece, "is_available", property(also_held))]
 
 
+def batches_not_read() -> list[Patch]:
+    honest = LedPartitions._begin
+
+    def from_start(
+        self: LedPartitions, led: Any, epoch: int, batches: Any, start: Any, *, chosen: bool = False
+    ) -> None:
+        honest(self, led, epoch, [], start, chosen=chosen)
+
+    return [(LedPartitions, "_begin", from_start)]
+
+
+def delivery_not_counted() -> list[Patch]:
+    honest = SharePartition._acquire_again
+
+    def uncounted(self: SharePartition, *given: Any) -> Any:
+        found, is_whole = honest(self, *given)
+        for part in found:
+            for piece in self.in_flight.between(part.first, part.last):
+                piece.deliveries -= 1
+        fewer = [part._replace(deliveries=part.deliveries - 1) for part in found]
+        return fewer, is_whole
+
+    return [(SharePartition, "_acquire_again", uncounted)]
+
+
+def limit_exceeded() -> list[Patch]:
+    honest = LedPartitions.limits
+
+    def one_more(self: LedPartitions, group_id: str) -> Any:
+        limits = honest(self, group_id)
+        return limits._replace(deliveries_max=limits.deliveries_max + 1)
+
+    return [(LedPartitions, "limits", one_more)]
+
+
 def release_archives() -> list[Patch]:
     return [
         (
@@ -33,5 +71,10 @@ def release_archives() -> list[Patch]:
 MUTANTS = (
     Mutant("record-held-twice", "a record is delivered to a member while another one holds it",
            held_twice, SHARES),
+    Mutant("share-batches-not-read", "a new leader reads the start of a share partition and no more",
+           batches_not_read, SHARES),
+    Mutant("delivery-not-counted", "a record that is delivered again is not counted",
+           delivery_not_counted, SHARES),
+    Mutant("delivered-too-often", "records are delivered once more than the limit", limit_exceeded, SHARES),
     Mutant("release-archives", "a record that is released is not delivered again", release_archives, SHARES),
 )  # fmt: skip

@@ -125,6 +125,8 @@ class StreamsGroup:
                 found.setdefault(key, []).append(member.process_id)
         known = dict(self._holders.items())
         assert {key: tuple(sorted(ids)) for key, ids in found.items()} == known, repr(self)
+        for (role, task), ids in found.items():
+            assert role != _ACTIVE or len(ids) == 1, f"{task} is active at {ids}: {self!r}"
         for instance_id, member_id in self.static_members.items():
             named = self.members.get(member_id)
             assert named is not None and named.instance_id == instance_id, (

@@ -1,9 +1,10 @@
 """Ambushes of coordinators: of transactions, where the coordinator or a leader dies, or is cut off, between
-two steps of an end; and of share groups, where a leader or a coordinator dies while what was acknowledged is
-being kept."""
+two steps of an end; of share groups, where a leader or a coordinator dies while what was acknowledged is
+being kept; and of streams groups, whose coordinator dies while tasks change hands."""
 
 from __future__ import annotations
 
+from barnabas.group.streams.streams_group import StreamsGroup
 from barnabas.sim.cluster import SimNode
 from barnabas.sim.faults.injection import Strike
 from barnabas.sim.faults.networks import both_ways
@@ -115,3 +116,45 @@ def _leader_of(s: Strike, node: SimNode, topic: str) -> SimNode:
     known = node.image.topics_by_name.get(topic)
     leaders = [] if known is None else [n for n in known.leader if n in s.cluster.nodes]
     return s.cluster.nodes[s.rng.choice(sorted(leaders))] if leaders else node
+
+
+def ambush_streams(s: Strike) -> bool:
+    """The coordinator of a streams group dies, or a broker that follows it, while one of the next records of
+    its groups is written and not committed, or a little later."""
+    if s.any_broker() is None:
+        return False
+    spares = s.rng.random() < 0.2
+    left = [s.rng.choice([1, 2, 5, 20])]
+    seen: dict[tuple[int, int], int] = {}
+
+    def look(node: SimNode) -> bool:
+        for partition, written in _writing_streams(node):
+            if seen.get((node.id, partition), -1) < written:
+                seen[node.id, partition] = written
+                left[0] -= 1
+        if left[0] > 0:
+            return False
+        others = [other for other in s.cluster.up() if other is not node]
+        victim = s.rng.choice(others) if spares and others else node
+        s.count("ambushes")
+        s.note(f"node {victim.id} is ambushed while node {node.id} writes of a streams group")
+        s.kill_later(s.rng.choice([0.0, 0.0, s.rng.uniform(0, 5)]), victim)
+        s.world.after(s.wait_ms(200, 1500, 6000), victim.start)
+        return True
+
+    watch(s, look)
+    return True
+
+
+def _writing_streams(node: SimNode) -> list[tuple[int, int]]:
+    """Partition and end of each coordinator of streams groups whose last records are not committed."""
+    broker = node.broker
+    if broker is None:
+        return []
+    return [
+        (shard.partition, shard.written)
+        for shard in broker.groups.shards.values()
+        if shard.active
+        and shard.written > shard.committed
+        and any(isinstance(g, StreamsGroup) for _, g in shard.machine.table.groups.items())
+    ]

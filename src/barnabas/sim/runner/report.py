@@ -49,6 +49,8 @@ def command(seed: int, plan: Plan) -> str:
         arguments.append("--secured")
     if plan.shares:
         arguments.append("--shares")
+    if plan.streams:
+        arguments.append("--streams")
     if plan.eager:
         arguments.append("--eager")
     if plan.zookeeper:

@@ -36,6 +36,9 @@ from barnabas.sim.workload.producers import ProducerClient, ProducerPlan
 from barnabas.sim.workload.readers import ReaderClient, ReaderPlan
 from barnabas.sim.workload.recreated_topics import RemadeTopic
 from barnabas.sim.workload.share_members import ShareMemberClient, SharesPlan, configure
+from barnabas.sim.workload.streams.ledger import StreamsLedger
+from barnabas.sim.workload.streams.member import StreamsMemberClient
+from barnabas.sim.workload.streams.plan import StreamsPlan, keep_groups
 from barnabas.sim.workload.token_guest import TokenGuest
 from barnabas.sim.workload.transactions import CommittedReader, Processor, ProcessorPlan
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -77,6 +80,8 @@ class WorkloadPlan:
     """The guests of a secured cluster: clients with few rights."""
     shares: SharesPlan | None = None
     """The share groups; None where there are none."""
+    streams: StreamsPlan | None = None
+    """The streams groups; None where there are none."""
     newest: Mapping[str, Newest] = field(default_factory=dict)
     """The newest versions that a client speaks, where those are not the newest there are."""
 
@@ -90,6 +95,7 @@ class WorkloadPlan:
         guests = [] if self.guests is None else [GUESTS]
         members = () if self.shares is None else self.shares.members
         guests += [member.name for member in members]
+        guests += [] if self.streams is None else [m.name for m in self.streams.members]
         return [*producers, *processors, *readers, *(o[0] for o in self.operators), *guests]
 
 
@@ -105,9 +111,10 @@ class Workload:
         *,
         loses_data: bool = True,
         share_ledger: ShareLedger | None = None,
+        streams_ledger: StreamsLedger | None = None,
     ) -> None:
-        """`loses_data`: faults of the seed take written bytes away. `share_ledger`: where there are share
-        groups."""
+        """`loses_data`: faults of the seed take written bytes away. `share_ledger` and `streams_ledger`:
+        where there are such groups."""
         self.loses_data = loses_data
         self.cluster = cluster
         self.history = history
@@ -142,6 +149,15 @@ class Workload:
             ]
         self.shares_begun = plan.shares is None
         """Whether the topic of share groups is there, and what is set for them is sent."""
+        self.streams_members: list[StreamsMemberClient] = []
+        if plan.streams is not None and streams_ledger is not None:
+            self.streams_members = [
+                StreamsMemberClient(self, streamer, streams_ledger)
+                for streamer in plan.streams.members
+                if streamer.name not in skipped
+            ]
+        self.streams_begun = plan.streams is None
+        """Whether the source topics of streams groups are there, and each group has its offset."""
         self.access = AccessHistory()
         self.gatekeeper: Gatekeeper | None = None
         self.guests: list[Guest] = []
@@ -160,7 +176,7 @@ class Workload:
         """Whether every topic is there."""
         has_ledger = self.committed_reader is not None or not self.processors
         has_all = len(self.topics) == len(self.plan.topics) and self.shares_begun
-        return has_all and has_ledger
+        return has_all and has_ledger and self.streams_begun
 
     def client(self, name: str) -> Client:
         return self.cluster.client(name, self.plan.newest.get(name, NO_BOUNDS))
@@ -173,6 +189,7 @@ class Workload:
             await self._create(topic)
         await self._begin_transactions()
         await self._begin_shares()
+        await self._begin_streams()
         for producer in self.producers:
             producer.start()
         for consumer in self.consumers:
@@ -222,6 +239,18 @@ class Workload:
             await self.admin.tasks.sleep(100)
         self.shares_begun = True
         for member in self.share_members:
+            member.start()
+
+    async def _begin_streams(self) -> None:
+        """Operators do not know of the topics of streams groups: no client deletes or widens them."""
+        plan = self.plan.streams
+        if plan is None:
+            return
+        for name, partitions in sorted(plan.sources.items()):
+            await self._create_until_there(TopicPlan(name, partitions))
+        await keep_groups(self.admin, plan)
+        self.streams_begun = True
+        for member in self.streams_members:
             member.start()
 
     def _knows_shares(self, node: SimNode) -> bool:
