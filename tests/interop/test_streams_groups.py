@@ -175,7 +175,7 @@ def test_kafka_streams_groups_tells_resets_and_deletes_a_group(tmp_path: Path) -
         tool(bootstrap, "--delete", "--group", "told")
         assert "told" not in tool(bootstrap, "--list")
         left = barnabas("topics", "list", "--json", "--bootstrap", bootstrap)
-        names = {topic["topic"] for topic in json.loads(left.stdout)}
+        names = {topic["name"] for topic in json.loads(left.stdout)}
         assert {"told-lines", "told-counts"} <= names
 
 
