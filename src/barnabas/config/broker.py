@@ -100,9 +100,6 @@ _FIXED_HERE = (
     ("log.local.retention.", "there is no tiered storage"),
     ("follower.fetch.last.tiered.offset.enable", "there is no tiered storage"),
     ("num.recovery.threads.per.data.dir", "logs are recovered at the start only"),
-    ("share.coordinator.", "there are no share groups"),
-    ("group.share.", "there are no share groups"),
-    ("group.streams.", "there are no streams groups"),
 )
 """Keys, or prefixes of keys, that are dynamic in Apache Kafka and need a restart here, with the reason.
 Changes of TLS stores (`ssl.keystore.*`, `ssl.truststore.*`) take effect at once. Other keys of TLS and SASL

@@ -14,11 +14,11 @@ errors.deadletterqueue.topic.name | string | "" | any | cluster-wide | medium
     Topic for undeliverable records of a share group.
 errors.deadletterqueue.copy.record.enable | boolean | false | any | cluster-wide | medium
     Whether an undeliverable record is copied, or its headers alone are.
-consumer.assignor.offload.enable | boolean | true | any | cluster-wide | medium
+consumer.assignor.offload.enable | boolean | true | any | cluster-wide | medium internal
     Whether assignments are made in the background; here the coordinator makes them.
-share.assignor.offload.enable | boolean | true | any | cluster-wide | medium
+share.assignor.offload.enable | boolean | true | any | cluster-wide | medium internal
     Whether assignments are made in the background; here the coordinator makes them.
-streams.assignor.offload.enable | boolean | true | any | cluster-wide | medium
+streams.assignor.offload.enable | boolean | true | any | cluster-wide | medium internal
     Whether assignments are made in the background; here the coordinator makes them.
 share.session.timeout.ms | int | 45000 | 1.. | cluster-wide | medium
     A member of a share group that was silent for this long is removed.
@@ -46,11 +46,11 @@ streams.assignor.name | string | null | any | cluster-wide | medium
     Assignor of a streams group; the broker's first one where it is not set.
 streams.rack.aware.assignment.tags | list | "" | list | cluster-wide | low
     Tags of clients over which standby copies are spread.
-streams.acceptable.recovery.lag | long | 10000 | 0.. | cluster-wide | medium
+streams.acceptable.recovery.lag | long | 10000 | 0.. | cluster-wide | medium internal
     How far behind a task may be and still count as caught up.
-streams.num.warmup.replicas | int | 2 | 0.. | cluster-wide | medium
+streams.num.warmup.replicas | int | 2 | 0.. | cluster-wide | medium internal
     Warm-up copies of a task.
-streams.task.offset.interval.ms | int | 60000 | 1.. | cluster-wide | medium
+streams.task.offset.interval.ms | int | 60000 | 1.. | cluster-wide | medium internal
     How often members say how far their tasks are.
 streams.num.standby.replicas | int | 0 | 0.. | cluster-wide | medium
     Standby copies of a task.
