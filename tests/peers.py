@@ -15,8 +15,10 @@ from pathlib import Path
 FOLDERS = {"4.4.0": "libs44", "4.3.0": "libs"}
 KAFKA_VERSION = os.environ.get("BARNABAS_KAFKA", "4.4.0")
 """The release of Apache Kafka that tests run beside us; with ``BARNABAS_KAFKA=4.3.0`` the one before."""
-OUR_LEVEL = ["--feature", "metadata.version=30"] if KAFKA_VERSION == "4.3.0" else []
-"""Options of `barnabas storage format` for a cluster that nodes of that release may join."""
+RELEASE = KAFKA_VERSION.rpartition(".")[0]
+"""The feature levels at which a cluster begins that nodes of that release may join."""
+OUR_LEVEL = ["--release", RELEASE]
+"""Options of `barnabas storage format` for such a cluster."""
 LIBS = Path(__file__).resolve().parents[1] / "peers" / FOLDERS[KAFKA_VERSION]
 CLASS_PATH = f"{LIBS}/*"
 PYTHON = LIBS.parent / "python"

@@ -7,19 +7,16 @@ import subprocess
 from pathlib import Path
 
 from barnabas.testing.cluster import Cluster
-from tests.peers import KAFKA_VERSION, LIBS, OUR_LEVEL
-from tests.process.launch import barnabas
+from tests.peers import LIBS
 
 KAFKA_ID = 10
 PATIENCE_S = 60.0
 
 
 class KafkaBroker:
-    """One process of Apache Kafka that is a broker only."""
+    """One process of Apache Kafka that is a broker only; `cluster` begins at `tests.peers.RELEASE`."""
 
     def __init__(self, cluster: Cluster, directory: Path) -> None:
-        if OUR_LEVEL:
-            lower(cluster.bootstrap)
         node = cluster.node(cluster.node_ids[0])
         properties = Path(node["properties"]).read_text()
         meta = (Path(_value(properties, "log.dirs")) / "meta.properties").read_text()
@@ -54,13 +51,6 @@ class KafkaBroker:
             self.process.kill()
         self.process.wait()
         self.log.close()
-
-
-def lower(bootstrap: str) -> None:
-    """Take a new cluster's features to the release that runs beside it, whose brokers may then join."""
-    release = KAFKA_VERSION.rpartition(".")[0]
-    done = barnabas("features", "downgrade", "--release", release, "--unsafe", "-b", bootstrap)
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def _value(text: str, key: str) -> str:

@@ -15,6 +15,7 @@ import pytest
 
 from barnabas.testing.cluster import Cluster
 from tests.interop.kafka_broker import KAFKA_ID, KafkaBroker
+from tests.peers import RELEASE
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 admin = pytest.importorskip("confluent_kafka.admin")
@@ -30,7 +31,7 @@ RECORDS = 2000
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster(nodes=3) as cluster:
+    with Cluster(nodes=3, release=RELEASE) as cluster:
         yield cluster
 
 

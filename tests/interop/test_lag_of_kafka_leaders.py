@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from barnabas.testing.cluster import Cluster
 from tests.interop.kafka_broker import KAFKA_ID, KafkaBroker
+from tests.peers import RELEASE
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 admin = pytest.importorskip("confluent_kafka.admin")
@@ -29,7 +30,7 @@ families_of: Any = text_string_to_metric_families
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster(nodes=3) as cluster:
+    with Cluster(nodes=3, release=RELEASE) as cluster:
         yield cluster
 
 

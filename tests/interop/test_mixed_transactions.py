@@ -13,6 +13,7 @@ from barnabas.client.client import TRANSACTION
 from barnabas.host.client import Connected, connect
 from barnabas.testing.cluster import Cluster
 from tests.interop.kafka_broker import KAFKA_ID, KafkaBroker
+from tests.peers import RELEASE
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 admin = pytest.importorskip("confluent_kafka.admin")
@@ -26,7 +27,7 @@ OURS, THEIRS = 0, 1
 @pytest.fixture(scope="module")
 def mixed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, KafkaBroker]]:
     settings = {"group.initial.rebalance.delay.ms": "200"}
-    with Cluster(nodes=3, settings=settings) as cluster:
+    with Cluster(nodes=3, settings=settings, release=RELEASE) as cluster:
         kafka = KafkaBroker(cluster, tmp_path_factory.mktemp("kafka"))
         try:
             client = admin.AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.client.feature_levels import describe_features
+from barnabas.host.client import connect
+from barnabas.metadata.features import METADATA_VERSION, SHARE_VERSION
 from barnabas.testing.cluster import Cluster, ClusterError
 from tests.process.launch import wait_until
 
@@ -58,3 +61,21 @@ def test_a_node_lives_as_long_as_any_of_its_threads(tmp_path: Path) -> None:
     finally:
         node.kill()
         node.communicate()
+
+
+def levels_of(cluster: Cluster) -> tuple[int, int]:
+    """Of metadata.version and share.version."""
+    with connect(cluster.bootstrap) as client:
+        found = client.call(describe_features(client.client)).features
+    return found[METADATA_VERSION].level, found[SHARE_VERSION].level
+
+
+def test_a_cluster_begins_at_a_release_and_keeps_it(tmp_path: Path) -> None:
+    cluster = Cluster(1, directory=tmp_path, release="4.3", features={SHARE_VERSION: 0})
+    for _ in range(2):
+        with cluster:
+            assert levels_of(cluster) == (30, 0)
+    up = [sys.executable, "-m", "barnabas", "up", "--data", str(tmp_path / "cluster")]
+    again = subprocess.run([*up, "--release", "4.4"], capture_output=True, text=True, check=False)
+    assert again.returncode == 2
+    assert again.stderr.startswith("levels are for a new cluster")

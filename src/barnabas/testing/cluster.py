@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -48,6 +48,8 @@ class Cluster:
         racks: Sequence[str] = (),
         *,
         secure: bool = False,
+        release: str | None = None,
+        features: Mapping[str, int] | None = None,
     ) -> None:
         """Only prepares; `start` starts the processes.
 
@@ -58,6 +60,9 @@ class Cluster:
             start_timeout_s: How long `start` waits until the cluster takes writes.
             racks: Racks that are dealt to the nodes in turn.
             secure: TLS and SASL on every listener; `client_properties` are what a client needs then.
+            release: The release of Apache Kafka, as ``4.3``, whose feature levels a new cluster has, so that
+                its brokers may join; None is the newest.
+            features: Levels of single features of a new cluster.
         """
         self._own_directory = directory is None
         self.directory = Path(directory or tempfile.mkdtemp(prefix="barnabas-"))
@@ -66,6 +71,8 @@ class Cluster:
         self.start_timeout_s = start_timeout_s
         self.racks = racks
         self.secure = secure
+        self.release = release
+        self.features = dict(features or {})
         self._up: subprocess.Popen[bytes] | None = None
         self._old_log_bytes = 0
         """The bytes of earlier runs in this directory's up.log."""
@@ -110,6 +117,10 @@ class Cluster:
             arguments.append("--secure")
         if self.racks:
             arguments += ["--racks", ",".join(self.racks)]
+        if not any(self.directory.glob("cluster/node-*/data/meta.properties")):
+            arguments += [] if self.release is None else ["--release", self.release]
+            for feature, level in self.features.items():
+                arguments += ["--feature", f"{feature}={level}"]
         with open(self.directory / "up.log", "ab") as log:
             self._old_log_bytes = log.tell()
             self._up = subprocess.Popen(

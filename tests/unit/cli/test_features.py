@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.cli.commands.features import changes, level_of, levels_of_release
+from barnabas.cli.commands.features import changes
 from barnabas.cli.failure import Failure
+from barnabas.cli.feature_options import first_levels, level_of, levels_of_release
 from barnabas.client.feature_levels import Feature
 from barnabas.metadata.features import (
     KRAFT_VERSION,
@@ -27,6 +28,13 @@ def test_a_release_names_every_feature_but_the_quorums() -> None:
     assert found["streams.version"] == 1
     assert KRAFT_VERSION not in found
     assert levels_of_release("3.9")["group.version"] == 0
+
+
+def test_a_new_cluster_begins_at_a_release_but_for_what_is_named() -> None:
+    assert first_levels(None, []) == {}
+    assert first_levels(None, ["share.version=0"]) == {"share.version": 0}
+    found = first_levels("4.3", ["share.version=0"])
+    assert found == {**levels_of_release("4.3"), "share.version": 0}
 
 
 @pytest.mark.parametrize("text", ["9.9", "", "4"])

@@ -12,6 +12,7 @@ import typer
 
 from barnabas.cli.connection.connect import USAGE, AsJson, Bootstrap, Data, cluster, show, table_of
 from barnabas.cli.failure import Failure
+from barnabas.cli.feature_options import RELEASE, WANTED, first_levels
 from barnabas.cli.plain_text import say
 from barnabas.cli.watching import watched
 from barnabas.client.feature_levels import (
@@ -22,23 +23,10 @@ from barnabas.client.feature_levels import (
     describe_features,
     update_features,
 )
-from barnabas.metadata.features import (
-    FEATURES,
-    KRAFT_VERSION,
-    METADATA_VERSION,
-    SERVED,
-    default_level,
-    metadata_version_from_name,
-)
+from barnabas.metadata.features import SERVED
 
 app = typer.Typer(help="Levels of what the cluster can do.", no_args_is_help=True)
 
-Release = typer.Option(
-    None, "--release", "-r", metavar="4.4", help="All features as that release has them."
-)
-Wanted = typer.Option(
-    [], "--feature", "-f", metavar="NAME=LEVEL", help="One feature's level; may be repeated."
-)
 DryRun = typer.Option(False, "--dry-run", help="Only ask whether it could be done.")
 
 
@@ -61,8 +49,8 @@ def describe(bootstrap: Bootstrap = None, data: Data = None, as_json: AsJson = F
 
 @app.command()
 def upgrade(
-    release: str | None = Release,
-    feature: list[str] = Wanted,
+    release: str | None = RELEASE,
+    feature: list[str] = WANTED,
     dry_run: bool = DryRun,
     bootstrap: Bootstrap = None,
     data: Data = None,
@@ -74,8 +62,8 @@ def upgrade(
 
 @app.command()
 def downgrade(
-    release: str | None = Release,
-    feature: list[str] = Wanted,
+    release: str | None = RELEASE,
+    feature: list[str] = WANTED,
     unsafe: bool = typer.Option(False, "--unsafe", help="Also where metadata may be lost."),
     dry_run: bool = DryRun,
     bootstrap: Bootstrap = None,
@@ -96,8 +84,7 @@ def _move(
 ) -> None:
     if (release is None) == (not wanted):
         raise Failure("say either --release or --feature", USAGE)
-    given = {} if release is None else levels_of_release(release)
-    given.update(level_of(text) for text in wanted)
+    given = first_levels(release, wanted)
     with cluster(bootstrap, data) as connected:
         known = connected.call(describe_features(connected.client)).features
         moved = changes(known, given, up=kind == UPGRADE, all_of_them=release is None)
@@ -110,27 +97,6 @@ def _move(
         verb = "would go" if dry_run else "went"
         before, after = found.level_name(found.level), found.level_name(level)
         say(f"{name} {verb} from {before} to {after}")
-
-
-def levels_of_release(text: str) -> dict[str, int]:
-    """The level of every feature in a release, by its name or that of its metadata.version. Raises
-    `Failure`."""
-    try:
-        version = metadata_version_from_name(text)
-    except ValueError as error:
-        raise Failure(str(error), USAGE) from error
-    names = [METADATA_VERSION, *(name for name in FEATURES if name != KRAFT_VERSION)]
-    return {name: default_level(name, version) for name in names}
-
-
-def level_of(text: str) -> tuple[str, int]:
-    """(name, level) of ``group.version=1`` or ``metadata.version=4.2-IV1``. Raises `Failure`."""
-    name, equals, level = text.partition("=")
-    if name and equals and level.isdigit():
-        return name, int(level)
-    if name == METADATA_VERSION and equals:
-        return name, levels_of_release(level)[METADATA_VERSION]
-    raise Failure(f"a feature is given as group.version=1, not {text!r}", USAGE)
 
 
 def changes(

@@ -14,6 +14,7 @@ from barnabas.cli.connection.first_voters import FirstVoters
 from barnabas.cli.connection.lost_voter_check import find_former_life
 from barnabas.cli.connection.unknown_keys import sentences_on_unknown
 from barnabas.cli.failure import Failure
+from barnabas.cli.feature_options import RELEASE, WANTED, first_levels
 from barnabas.cli.plain_text import say
 from barnabas.config.definition import ConfigError
 from barnabas.config.meta_properties import (
@@ -44,9 +45,8 @@ def print_random_uuid() -> None:
 def format_directories(
     file: Path = _FILE,
     cluster_id: str = typer.Option(..., help="The same for all nodes of a cluster."),
-    feature: list[str] = typer.Option(
-        [], metavar="NAME=LEVEL", help="Where a feature shall not begin at its default level."
-    ),
+    release: str | None = RELEASE,
+    feature: list[str] = WANTED,
     ignore_formatted: bool = typer.Option(False, help="Leave formatted directories as they are."),
     standalone: bool = typer.Option(
         False, "--standalone", help="This controller is the whole quorum at first (KIP-853)."
@@ -72,7 +72,7 @@ def format_directories(
     """Write meta.properties and bootstrap.checkpoint into the node's directories."""
     config = load_node_file(file)
     disk = HostDisk()
-    levels = _levels(feature)
+    levels = first_levels(release, feature)
     first = FirstVoters(config, standalone, initial_controllers, no_initial_controllers)
     first.check_level(levels)
     first.check_alone(cluster_id)
@@ -182,13 +182,3 @@ def load_node_file(file: Path) -> NodeConfig:
     for sentence in sentences_on_unknown(config):
         say(sentence, err=True)
     return config
-
-
-def _levels(items: list[str]) -> dict[str, int]:
-    levels = {}
-    for item in items:
-        name, equals, level = item.partition("=")
-        if not equals or not level.isdigit():
-            raise Failure(f"--feature takes NAME=LEVEL, not {item!r}", 2)
-        levels[name] = int(level)
-    return levels

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ import typer
 from barnabas.cli import plain_text
 from barnabas.cli.connection.unknown_keys import sentences_on_unknown
 from barnabas.cli.failure import Failure
+from barnabas.cli.feature_options import RELEASE, USAGE, WANTED, first_levels
 from barnabas.cli.local.cluster_directory import ClusterDirectory, NodeFiles, bootstrap
 from barnabas.cli.local.console_process import ConsoleProcess
 from barnabas.cli.local.coordination import Coordination, coordination_of
@@ -47,8 +48,6 @@ if TYPE_CHECKING:
 ZOOKEEPER_MODE_NODES = 3
 """The nodes of a new cluster that ZooKeeper coordinates."""
 QUORUM_STATE = "__cluster_metadata-0/quorum-state"
-WRONG_USE = 2
-"""`connection.connect.USAGE`, which would load a client before the nodes have started."""
 PREDECESSOR_S = 6.0
 """How long the nodes of an ``up`` that was killed may take to end."""
 
@@ -94,6 +93,8 @@ def command(
         "", metavar="RACK,...", help="Racks of the nodes, dealt out in turn; sets broker.rack."
     ),
     secure: bool = SECURE,
+    release: str | None = RELEASE,
+    feature: list[str] = WANTED,
     restart: bool = typer.Option(False, help="Start a node again that died."),
     console: bool = typer.Option(
         False, "--console", help="Serve pages about it in a browser, too."
@@ -117,6 +118,7 @@ def command(
     Prints `bootstrap: host:port,...` once the cluster takes writes. DIR/cluster.json says what runs.
     """
     settings = parse_settings(setting)
+    levels = first_levels(release, feature)
     with place_of(data, ephemeral=ephemeral, remove=remove_at_end) as directory:
         await_predecessors(directory)
         dealt = [rack for rack in racks.split(",") if rack]
@@ -136,9 +138,11 @@ def command(
             nodes, settings, port, dealt, secure=secure, zookeeper=chosen.connect
         )
         check(files)
+        if levels:
+            check_may_begin(files, chosen)
         if not replace_lost and not chosen.connect:
             check_no_voter_is_lost(files)
-        cluster = LocalCluster(directory, files, restart, chosen, console)
+        cluster = LocalCluster(directory, files, restart, chosen, console, levels)
         if ephemeral or end_with_input:
             cluster.end_with_standard_input()
         status = cluster.run()
@@ -152,9 +156,9 @@ def place_of(
     """The cluster's directory, locked. One that is ephemeral is removed at the end; so is `remove`, a folder
     around it that is marked as removable."""
     if data is None and not ephemeral:
-        raise Failure("--data DIR is missing; --ephemeral needs none", WRONG_USE)
+        raise Failure("--data DIR is missing; --ephemeral needs none", USAGE)
     if data is not None and ephemeral:
-        raise Failure("--ephemeral has a directory of its own: leave out --data", WRONG_USE)
+        raise Failure("--ephemeral has a directory of its own: leave out --data", USAGE)
     if data is None:
         data = remove = Path(tempfile.mkdtemp(prefix="barnabas-"))
         mark_removable(data)
@@ -177,7 +181,9 @@ class LocalCluster:
         restart: bool,
         coordination: Coordination,
         console: bool = False,
+        levels: Mapping[str, int] | None = None,
     ) -> None:
+        """`levels` are those of a new cluster's features, where they are not the newest."""
         self._began = time.monotonic()
         self._files = files
         self._restart = restart
@@ -188,8 +194,8 @@ class LocalCluster:
         known = None if coordination.connect else cluster_id_of(files)
         cluster_id = known or uuid_text(random_uuid(os.urandom))
         self._security = directory.security if directory.security.is_there else None
-        if self._security is not None and not coordination.connect:
-            format_with_users(files, cluster_id, self._security)
+        if (levels or self._security is not None) and not coordination.connect:
+            format_cluster(files, cluster_id, levels or {}, self._security)
         self._supervisor = Supervisor(
             self._loop,
             directory,
@@ -304,21 +310,49 @@ class LocalCluster:
         self._supervisor.stop()
 
 
-def format_with_users(files: Sequence[NodeFiles], cluster_id: str, security: LocalSecurity) -> None:
-    """Format the directories of a new cluster with its users and their ACLs. Raises :class:`Failure`."""
+def check_may_begin(files: Sequence[NodeFiles], coordination: Coordination) -> None:
+    """Refuse levels of features for a cluster that has its own. Raises :class:`Failure`."""
+    if coordination.connect:
+        raise Failure("ZooKeeper keeps no levels of features", USAGE)
+    if cluster_id_of(files) is not None:
+        raise Failure(
+            "levels are for a new cluster: `barnabas features upgrade` and `downgrade` change those of one"
+            " that is there",
+            USAGE,
+        )
+
+
+def format_cluster(
+    files: Sequence[NodeFiles],
+    cluster_id: str,
+    levels: Mapping[str, int],
+    security: LocalSecurity | None,
+) -> None:
+    """Format the directories of a new cluster with the levels of its features, its users and their ACLs.
+    Raises :class:`Failure`."""
     from barnabas.host.secrets.config_files import node_config
     from barnabas.metadata.storage_format import format_node
 
-    records = security.bootstrap_records()
+    records = [] if security is None else security.bootstrap_records()
     wall_ms = time.time_ns() // 1_000_000
     for node in files:
         if (node.data / FILE_NAME).exists():
             continue
         config = node_config(node.properties.read_text())
         try:
-            format_node(HostDisk(), config, cluster_id, os.urandom, wall_ms, records=records)
+            format_node(
+                HostDisk(),
+                config,
+                cluster_id,
+                os.urandom,
+                wall_ms,
+                features=levels,
+                records=records,
+            )
         except OSError as error:
             raise Failure(f"{node.data} cannot be formatted: {error.strerror}") from error
+        except ValueError as error:
+            raise Failure(str(error), USAGE) from error
 
 
 def say(line: str) -> None:
