@@ -1,4 +1,4 @@
-"""Three combined nodes in one layout of directories, each run by Apache Kafka or by Barnabas.
+"""Combined nodes, mostly three, in one layout of directories, each run by Apache Kafka or by Barnabas.
 
 Both systems get the same ``server.properties`` and the same directories: the system that runs a node takes
 over what the other left. Starts only what a test names and ends it.
@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from barnabas.cli.local.cluster_directory import ClusterDirectory, NodeFiles, bootstrap
 from barnabas.client.network.channels import ChannelError
@@ -43,11 +43,11 @@ OUR_COMPLAINTS = re.compile(r"^\S+ error |^Traceback|corrupt")
 class Trio:
     """`settings` go into every node's properties. Ports stay the same for a copy."""
 
-    def __init__(self, directory: Path, settings: Mapping[str, str]) -> None:
+    def __init__(self, directory: Path, settings: Mapping[str, str], nodes: int = 3) -> None:
         self.directory = directory
         self.settings = dict(settings)
         self.nodes: dict[int, NodeFiles] = {
-            node.node_id: node for node in ClusterDirectory(directory).lay_out(3, settings)
+            node.node_id: node for node in ClusterDirectory(directory).lay_out(nodes, settings)
         }
         self.outputs: dict[int, Path] = {}
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
@@ -58,6 +58,10 @@ class Trio:
     @property
     def bootstrap(self) -> str:
         return bootstrap(list(self.nodes.values()))
+
+    def client(self) -> dict[str, Any]:
+        """What a client of librdkafka needs."""
+        return {"bootstrap.servers": self.bootstrap, "log_level": 0}
 
     def data(self, node_id: int) -> Path:
         return self.nodes[node_id].data
@@ -70,7 +74,7 @@ class Trio:
             home.mkdir(parents=True)
             shutil.copy(node.properties, home)
             shutil.copytree(node.data, home / node.data.name)
-        return Trio(directory, self.settings)
+        return Trio(directory, self.settings, len(self.nodes))
 
     # -- processes ---------------------------------------------------------------------------------
 
@@ -88,11 +92,12 @@ class Trio:
         configured = f"-Dlog4j2.configurationFile={self.directory / 'log4j2.properties'}"
         return [*JVM, configured, "-cp", CLASS_PATH]
 
-    def start(self, node_id: int, system: System) -> None:
+    def start(self, node_id: int, system: System, *, stops_alone: bool = False) -> None:
+        """A node that `stops_alone` hands its leadership over before."""
         node = self.nodes[node_id]
         if system == "kafka":
             # Where all stop at once it would wait five minutes for a controller.
-            override = ["--override", "controlled.shutdown.enable=false"]
+            override = ["--override", f"controlled.shutdown.enable={str(stops_alone).lower()}"]
             command = [*self._java(), "kafka.Kafka", str(node.properties), *override]
         else:
             command = [sys.executable, "-m", "barnabas", "node", "start", str(node.properties)]
@@ -135,7 +140,7 @@ class Trio:
 
     @contextmanager
     def running(self, system: System) -> Iterator[None]:
-        """All three by `system`; stopped in order at the end, killed where something failed."""
+        """All of them by `system`; stopped in order at the end, killed where something failed."""
         try:
             for node_id in self.nodes:
                 self.start(node_id, system)
@@ -179,14 +184,14 @@ class Trio:
             time.sleep(0.1)
 
     def wait_for_brokers(self) -> None:
-        """All three serve: none is fenced."""
+        """All of them serve: none is fenced."""
 
         def all_serve() -> bool:
             with connect(self.bootstrap) as client:
                 brokers = client.describe_cluster().brokers
-            return sum(not broker.fenced for broker in brokers) == 3
+            return sum(not broker.fenced for broker in brokers) == len(self.nodes)
 
-        self.wait_for(all_serve, "three brokers")
+        self.wait_for(all_serve, f"{len(self.nodes)} brokers")
 
     def wait_for_isr(self, topics: Iterable[str], size: int = 3) -> None:
         """Every partition of `topics` has a leader and `size` members in its ISR."""

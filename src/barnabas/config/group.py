@@ -22,10 +22,23 @@ STREAMS_ASSIGNOR = "streams.assignor.name"
 DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
 
 
+STREAMS_ASSIGNOR = "streams.assignor.name"
+_LISTS_BEHIND = {STREAMS_ASSIGNOR: "group.streams.assignors"}
+"""The broker's list whose first entry is a group's value."""
+
+
 def broker_synonym(name: str) -> str | None:
     """The broker's key behind a group's key; None where there is none."""
-    candidate = f"group.{name}"
+    candidate = _LISTS_BEHIND.get(name, f"group.{name}")
     return candidate if candidate in BROKER else None
+
+
+def broker_text(name: str, broker: Mapping[str, str]) -> str | None:
+    """The text of a group's key that has a synonym, at a broker, where the group has none of its own."""
+    synonym = broker_synonym(name)
+    assert synonym is not None
+    text = broker.get(synonym, BROKER[synonym].default)
+    return text.partition(",")[0] if text is not None and name in _LISTS_BEHIND else text
 
 
 def group_values(
@@ -39,6 +52,8 @@ def group_values(
         synonym = broker_synonym(name)
         if name in overrides:
             values[name] = _clamped(name, GROUP.parse(name, overrides[name]), own)
+        elif name in _LISTS_BEHIND:
+            values[name] = GROUP.parse(name, broker_text(name, own))
         elif synonym is not None:
             text = own.get(synonym)
             values[name] = BROKER.default(synonym) if text is None else BROKER.parse(synonym, text)

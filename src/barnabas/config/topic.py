@@ -45,6 +45,10 @@ BROKER_SYNONYMS: dict[str, tuple[Synonym, ...]] = {
         "local.retention.ms",
         "local.retention.bytes",
     ),
+    **{
+        f"remote.copy.lag.{unit}": (Synonym(f"log.remote.copy.lag.{unit}"),)
+        for unit in ("ms", "bytes")
+    },
     "segment.ms": (Synonym("log.roll.ms"), Synonym("log.roll.hours", _HOUR)),
     "segment.jitter.ms": (Synonym("log.roll.jitter.ms"), Synonym("log.roll.jitter.hours", _HOUR)),
     "segment.index.bytes": (Synonym("log.index.size.max.bytes"),),

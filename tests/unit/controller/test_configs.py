@@ -654,6 +654,19 @@ def test_a_node_that_lags_holds_a_level_back() -> None:
     assert world.image.metadata_version == 30
 
 
+def test_a_group_is_described_without_kafkas_internal_keys(world: World) -> None:
+    shown = {c.name: c for c in described(world, GROUP, "g", include_synonyms=True).configs}
+    assert "streams.num.warmup.replicas" not in shown
+    assignor = shown["streams.assignor.name"]
+    assert assignor.value == "sticky"
+    assert [synonym.name for synonym in assignor.synonyms] == ["group.streams.assignors"]
+
+
+def test_the_lag_of_copies_of_a_topic_has_the_brokers_synonym(world: World) -> None:
+    shown = described(world, TOPIC, "t", include_synonyms=True, keys=["remote.copy.lag.ms"])
+    assert [s.name for s in shown.configs[0].synonyms] == ["log.remote.copy.lag.ms"]
+
+
 def test_controllers_describe_themselves_on_their_listener() -> None:
     from barnabas.wire.messages.controller_registration_request import Listener
 

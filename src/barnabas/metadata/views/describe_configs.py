@@ -16,7 +16,7 @@ from barnabas.config.broker import broker_id, broker_key, broker_synonyms, why_f
 from barnabas.config.client_metrics import SUBSCRIPTION
 from barnabas.config.definition import ConfigError, ConfigKey, ConfigType, UpdateMode, unknown_key
 from barnabas.config.group import GROUP as GROUP_KEYS
-from barnabas.config.group import broker_synonym
+from barnabas.config.group import broker_synonym, broker_text
 from barnabas.config.topic import BROKER_SYNONYMS, topic_default
 from barnabas.config.topic import TOPIC as TOPIC_KEYS
 from barnabas.config.topic_names import check_topic_name
@@ -268,13 +268,15 @@ def _group_entries(at: Configuration, overrides: Mapping[str, str]) -> list[Desc
     texts = at.texts()
     entries = []
     for name, key in sorted(GROUP_KEYS.keys.items()):
+        if key.internal:
+            continue
         synonym = broker_synonym(name)
         if synonym is None:
             sources = [ConfigSource(DEFAULT, name, key.default)] if key.default is not None else []
             text = key.default
         else:
             sources = at.synonyms(synonym)
-            text = texts.get(synonym, BROKER_KEYS[synonym].default)
+            text = broker_text(name, texts)
         if name in overrides:
             text = canonical(key, overrides[name])
             sources.insert(0, ConfigSource(DYNAMIC_GROUP, name, text))
