@@ -1,6 +1,6 @@
 """The result of ``make interop`` into docs/interop.md: ``python -m tools.interop_report RESULTS.xml``.
 
-Replaces the text between the two marks of that page: the commit, the versions of all that took part,
+Replaces the text between the two marks of that page: the day, the commit, the versions of all that took part,
 and a row for each module of tests with what it shows (the first sentence of its docstring).
 """
 
@@ -62,6 +62,12 @@ def versions() -> list[str]:
     ]
 
 
+def day(results: Path) -> str:
+    """The day on which the run began."""
+    suite = next(ET.parse(results).getroot().iter("testsuite"))
+    return suite.get("timestamp", "?").partition("T")[0]
+
+
 def commit() -> str:
     changed = said_by("git", "status", "--porcelain", "--untracked-files=no", "src", "tests")
     return said_by("git", "rev-parse", "--short", "HEAD") + (" with changes" if changed else "")
@@ -99,7 +105,7 @@ def main(results: Path) -> None:
     text = PAGE.read_text()
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
-    told = f"Commit `{commit()}`; {'; '.join(versions())}.\n\n{table(found)}"
+    told = f"{day(results)}, commit `{commit()}`; {'; '.join(versions())}.\n\n{table(found)}"
     PAGE.write_text(f"{before}{BEGIN}\n{told}\n{END}{after}")
 
 
