@@ -120,7 +120,7 @@ def test_types_defaults_and_importance_are_those_of_kafka(
         assert found == (theirs.type, default, theirs.importance, theirs.flag), name
 
 
-def test_what_changes_at_run_time_is_what_changes_in_kafka(
+def test_keys_that_change_at_run_time_are_those_of_kafka(
     kafka_keys: dict[str, dict[str, KafkaKey]],
 ) -> None:
     fixed = set()

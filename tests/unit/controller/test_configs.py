@@ -654,17 +654,14 @@ def test_a_node_that_lags_holds_a_level_back() -> None:
     assert world.image.metadata_version == 30
 
 
-def test_a_group_is_described_without_kafkas_internal_keys(world: World) -> None:
+def test_groups_and_topics_are_described_as_by_kafka_4_4(world: World) -> None:
     shown = {c.name: c for c in described(world, GROUP, "g", include_synonyms=True).configs}
     assert "streams.num.warmup.replicas" not in shown
     assignor = shown["streams.assignor.name"]
     assert assignor.value == "sticky"
     assert [synonym.name for synonym in assignor.synonyms] == ["group.streams.assignors"]
-
-
-def test_the_lag_of_copies_of_a_topic_has_the_brokers_synonym(world: World) -> None:
-    shown = described(world, TOPIC, "t", include_synonyms=True, keys=["remote.copy.lag.ms"])
-    assert [s.name for s in shown.configs[0].synonyms] == ["log.remote.copy.lag.ms"]
+    copied = described(world, TOPIC, "t", include_synonyms=True, keys=["remote.copy.lag.ms"])
+    assert [s.name for s in copied.configs[0].synonyms] == ["log.remote.copy.lag.ms"]
 
 
 def test_controllers_describe_themselves_on_their_listener() -> None:
