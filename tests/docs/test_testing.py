@@ -12,7 +12,7 @@ import pytest
 from tests.docs.blocks import blocks
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
-RUN_S = 90.0
+RUN_S = 110.0
 
 
 def run(folder: Path, *command: str) -> str:
@@ -26,10 +26,13 @@ def run(folder: Path, *command: str) -> str:
 
 
 def test_the_tests_and_the_program_of_the_page_run(tmp_path: Path) -> None:
-    orders, aio, program = (b.text for b in blocks("docs/testing.md") if b.language == "python")
+    orders, faults, aio, program = (
+        b.text for b in blocks("docs/testing.md") if b.language == "python"
+    )
     (tmp_path / "test_orders.py").write_text(orders)
+    (tmp_path / "test_faults.py").write_text(faults)
     (tmp_path / "test_aio.py").write_text(aio)
     (tmp_path / "program.py").write_text(program)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    assert "3 passed" in run(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider")
+    assert "4 passed" in run(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider")
     assert run(tmp_path, "program.py").startswith("127.0.0.1:")

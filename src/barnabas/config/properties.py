@@ -11,6 +11,9 @@ from collections.abc import Mapping
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _SPACE = " \t\f"
 
+FAULTS_KEY = "testing.faults.file"
+"""The key of nodes that a test can make fail: no other node starts with it."""
+
 
 def parse_properties(text: str) -> dict[str, str]:
     """Keys and values in file order; a later line of the same key wins.

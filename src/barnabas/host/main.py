@@ -23,6 +23,7 @@ from barnabas.config.coordination import QUORUM
 from barnabas.config.definition import ConfigError
 from barnabas.config.meta_properties import DirectoryError
 from barnabas.config.node import NodeConfig
+from barnabas.config.properties import FAULTS_KEY
 from barnabas.host.disk import HostDisk, sentence_of
 from barnabas.host.garbage_collector import GarbageCollector
 from barnabas.host.loop import Loop, end_signals, new_loop
@@ -104,7 +105,7 @@ class NodeProcess:
         self._began = time.monotonic()
         self._loop = new_loop()
         self._loop.set_exception_handler(self._on_unhandled)
-        self.ports = new_ports(self._loop, journal, config)
+        self.ports = self.new_ports(self._loop, journal, config)
         self.config = config
         self._node = new_node(config, self.ports, journal)
         self._status = 0
@@ -115,6 +116,17 @@ class NodeProcess:
             self._loop, self.ports.log, os.environ, self._node.why_not_ready
         )
         self._collector = GarbageCollector()
+
+    @classmethod
+    def load(cls, path: str) -> NodeConfig:
+        """The configuration in the properties file `path`. Raises :class:`StartError`."""
+        config = load_config(path)
+        if config.values[FAULTS_KEY]:
+            raise StartError(f"{path}: {FAULTS_KEY} is for nodes that barnabas.testing starts")
+        return config
+
+    def new_ports(self, loop: Loop, journal: StructuredLog, config: NodeConfig) -> HostPorts:
+        return new_ports(loop, journal, config)
 
     def run(self, end_request: EndRequest | None = None) -> int:
         """Serve until a signal ends the node; not at all if one came before. Returns the exit status. Raises
@@ -232,7 +244,11 @@ def format_missing(config: NodeConfig, cluster_id: str) -> None:
 
 
 def run_node(
-    path: str, format_as: str | None = None, *, end_request: EndRequest | None = None
+    path: str,
+    format_as: str | None = None,
+    *,
+    end_request: EndRequest | None = None,
+    process: type[NodeProcess] = NodeProcess,
 ) -> int:
     """Run the node of the properties file `path` until it ends. `end_request` has taken note of signals while
     the program was loaded. Returns the exit status."""
@@ -243,12 +259,12 @@ def run_node(
 
     keep_freed_memory()
     try:
-        config = load_config(path)
+        config = process.load(path)
         if end_request.is_made:
             return 0
         if format_as is not None and config.coordination.is_formatted:
             format_missing(config, format_as)
-        return NodeProcess(config, _journal()).run(end_request)
+        return process(config, _journal()).run(end_request)
     except (StartError, DirectoryError, ConfigError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
@@ -262,7 +278,7 @@ def _journal() -> StructuredLog:
         raise StartError(f"{LOG_LEVEL_VARIABLE}: {error}") from error
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str], process: type[NodeProcess] = NodeProcess) -> int:
     fill_standard_streams()
     if PARENT in os.environ:
         from barnabas.host.system.processes import end_with_named_parent
@@ -270,9 +286,9 @@ def main(arguments: Sequence[str]) -> int:
         end_with_named_parent()
     match arguments:
         case [path]:
-            return run_node(path)
+            return run_node(path, process=process)
         case ["--format-as", cluster_id, path]:
-            return run_node(path, cluster_id)
+            return run_node(path, cluster_id, process=process)
     sys.stderr.write("usage: python -m barnabas.host.main [--format-as CLUSTER] FILE.properties\n")
     return 2
 

@@ -21,13 +21,24 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
-from barnabas.config.properties import parse_properties
+from barnabas.config.properties import FAULTS_KEY, parse_properties
 from barnabas.host.programs.removable_directory import mark_removable
 from barnabas.host.system.processes import has_ended
+from barnabas.testing.checks import Checks
+from barnabas.testing.faults_file import FaultsFile, read_faults_file
+from barnabas.testing.log_tails import tails_of
+from barnabas.testing.moves import Moves
+from barnabas.testing.node_faults import NodeFaults
+
+if TYPE_CHECKING:
+    from barnabas.testing.links import Links
 
 POLL_S = 0.02
+FAULTS_FILE = "faults.json"
+LOG_DIRECTORIES = 2
+"""The log directories of a node with faults."""
 KILL_S = 15.0
 """The time for a killed process to end: it may wait for a disk."""
 
@@ -39,7 +50,7 @@ class ClusterError(Exception):
 class Cluster:
     """`nodes` combined broker and controller processes. Starts on ``__enter__`` or `start`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a keyword for each option of `barnabas up`
         self,
         nodes: int = 3,
         directory: Path | str | None = None,
@@ -50,6 +61,7 @@ class Cluster:
         secure: bool = False,
         release: str | None = None,
         features: Mapping[str, int] | None = None,
+        faults: bool = False,
     ) -> None:
         """Only prepares; `start` starts the processes.
 
@@ -63,6 +75,8 @@ class Cluster:
             release: The release of Apache Kafka, as ``4.3``, whose feature levels a new cluster has, so that
                 its brokers may join; None is the newest.
             features: Levels of single features of a new cluster.
+            faults: Whether `links` and `faults` can be used. Connections then go through this process, and
+                a node has two log directories, of which one may fail.
         """
         self._own_directory = directory is None
         self.directory = Path(directory or tempfile.mkdtemp(prefix="barnabas-"))
@@ -73,9 +87,18 @@ class Cluster:
         self.secure = secure
         self.release = release
         self.features = dict(features or {})
+        self.moves = Moves(self)
+        self.checks = Checks(self)
+        self.links: Links | None = None
+        """Links to cut, delay and limit; in a cluster with faults that this process has started."""
+        self.faults: NodeFaults | None = None
+        """Faults of nodes; in a cluster with faults that has started."""
+        self._wants_faults = faults
         self._up: subprocess.Popen[bytes] | None = None
-        self._old_log_bytes = 0
-        """The bytes of earlier runs in this directory's up.log."""
+        self._said: BinaryIO | None = None
+        """up.log, for reading."""
+        self._output = b""
+        """The output of this run."""
         self._restarted: dict[int, subprocess.Popen[bytes]] = {}
 
     @classmethod
@@ -83,6 +106,8 @@ class Cluster:
         """A cluster that another process has started in `directory`. `stop` leaves it as it is."""
         found = cls(directory=directory, secure=secure)
         found.nodes = len(found.node_ids)
+        if (directory / FAULTS_FILE).exists():
+            found._find_faults(read_faults_file(directory / FAULTS_FILE))
         return found
 
     def __enter__(self) -> Self:
@@ -111,6 +136,8 @@ class Cluster:
         if self._own_directory:
             mark_removable(self.directory)
             arguments += ["--remove-at-end", str(self.directory)]
+        if self._wants_faults:
+            self.settings = {**self.settings, FAULTS_KEY: str(self._prepare_faults())}
         for key, value in self.settings.items():
             arguments += ["--set", f"{key}={value}"]
         if self.secure:
@@ -122,7 +149,9 @@ class Cluster:
             for feature, level in self.features.items():
                 arguments += ["--feature", f"{feature}={level}"]
         with open(self.directory / "up.log", "ab") as log:
-            self._old_log_bytes = log.tell()
+            # Kept open: the file may be removed before its end is read.
+            self._said = open(self.directory / "up.log", "rb")  # noqa: SIM115
+            self._said.seek(log.tell())
             self._up = subprocess.Popen(
                 [sys.executable, "-m", "barnabas", *arguments],
                 stdin=subprocess.PIPE,
@@ -131,11 +160,34 @@ class Cluster:
             )
         self.wait_for(self._is_ready, "the cluster to take writes", self.start_timeout_s)
 
+    def _prepare_faults(self) -> Path:
+        """Open the links, and write the file that nodes with faults read."""
+        from barnabas.testing.links import Links
+
+        nodes = range(1, self.nodes + 1)
+        self.links = Links(nodes, self.directory / "cluster")
+        (self.directory / "control").mkdir(exist_ok=True)
+        given = FaultsFile(
+            os.urandom(16).hex(),
+            str(self.directory / "control"),
+            self.links.relay_port,
+            self.links.advertised,
+            LOG_DIRECTORIES,
+        )
+        given.write(self.directory / FAULTS_FILE)
+        self._find_faults(given)
+        return self.directory / FAULTS_FILE
+
+    def _find_faults(self, given: FaultsFile) -> None:
+        self.faults = NodeFaults(self, given)
+
     def _is_ready(self) -> bool:
-        assert self._up is not None
-        if self._up.poll() is not None:
-            raise ClusterError(f"`barnabas up` ended:\n{self._tail(self.directory / 'up.log')}")
-        return b"bootstrap:" in (self.directory / "up.log").read_bytes()[self._old_log_bytes :]
+        assert self._up is not None and self._said is not None
+        ended = self._up.poll() is not None
+        self._output += self._said.read()
+        if ended:
+            raise ClusterError(f"`barnabas up` ended:\n{self._output.decode(errors='replace')}")
+        return b"bootstrap:" in self._output
 
     def stop(self) -> None:
         """Stop every process cleanly, or kill it after 15 s. Removes the directory if it is temporary."""
@@ -151,6 +203,10 @@ class Cluster:
                 process.wait()
             if process.stdin is not None:
                 process.stdin.close()
+        if self._said is not None:
+            self._said.close()
+        if self.links is not None:
+            self.links.close()
         if self._own_directory:
             shutil.rmtree(self.directory, ignore_errors=True)
 
@@ -254,18 +310,5 @@ class Cluster:
             if value:
                 return value
             if time.monotonic() > deadline:
-                raise ClusterError(f"waited {timeout_s} s for {what}\n{self._logs()}")
+                raise ClusterError(f"waited {timeout_s} s for {what}\n{tails_of(self.directory)}")
             time.sleep(POLL_S)
-
-    def _logs(self) -> str:
-        files = [self.directory / "up.log", *sorted(self.directory.glob("cluster/node-*/node.log"))]
-        return "\n".join(
-            f"== {file.name} of {file.parent.name}\n{self._tail(file)}" for file in files
-        )
-
-    @staticmethod
-    def _tail(file: Path, lines: int = 25) -> str:
-        try:
-            return "\n".join(file.read_text(errors="replace").splitlines()[-lines:])
-        except OSError as error:
-            return str(error)

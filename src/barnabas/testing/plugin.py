@@ -42,6 +42,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addini("kafka_settings", "lines KEY=VALUE: configuration of every node", type="linelist")
     parser.addini("kafka_secure", "TLS and SASL on every listener", type="bool", default=False)
+    parser.addini(
+        "kafka_faults",
+        "links and nodes can be made to fail; connections then go through the test's process",
+        type="bool",
+        default=False,
+    )
     parser.addini("kafka_start_timeout", "seconds until the cluster takes writes", default="60")
     parser.addini(
         "kafka_xdist",
@@ -84,6 +90,7 @@ def _configured(config: pytest.Config, **changes: Any) -> Cluster:
         "nodes": _number(config, "kafka_nodes"),
         "settings": _settings(config),
         "secure": bool(config.getini("kafka_secure")),
+        "faults": bool(config.getini("kafka_faults")),
         "start_timeout_s": float(_number(config, "kafka_start_timeout")),
     }
     return Cluster(**{**given, **changes})

@@ -58,6 +58,8 @@ class NodeFiles(NamedTuple):
     client_port: int
     controller_port: int
     metrics_port: int
+    advertised_port: int = 0
+    """The port that the node advertises, if a relay is in front of it; else 0."""
 
     @property
     def properties(self) -> Path:
@@ -73,6 +75,12 @@ class NodeFiles(NamedTuple):
 
     @property
     def client_endpoint(self) -> Endpoint:
+        """The address at which clients find the node."""
+        return Endpoint(HOST, self.advertised_port or self.client_port)
+
+    @property
+    def client_listener(self) -> Endpoint:
+        """The address at which the node listens for clients."""
         return Endpoint(HOST, self.client_port)
 
     @property
@@ -137,12 +145,14 @@ class ClusterDirectory:
         *,
         secure: bool = False,
         zookeeper: str = "",
+        advertised: Mapping[int, int] | None = None,
     ) -> list[NodeFiles]:
         """Bring the directory to `count` nodes (None: as many as there are, or 1) with `settings`
         over what they have, and with ports that are free; with `port` clients find the first node there and
         the others behind it. `racks` are dealt out in turn; `secure` lets listeners
         encrypt and authenticate, and stays; `zookeeper` is the ensemble that coordinates the cluster, which
-        then has no quorum. Raises :class:`Failure`."""
+        then has no quorum; `advertised` has the ports that nodes advertise, by id, where a relay is in front.
+        Raises :class:`Failure`."""
         for key in KEPT_KEYS:
             if key in settings:
                 raise Failure(f"{key} cannot be set: `barnabas up` chooses it")
@@ -164,6 +174,7 @@ class ClusterDirectory:
                     _client_port(ports, old, None if port is None else port + node_id - 1, node_id),
                     0 if zookeeper else ports.keep_or_take(old.controller_port if old else None),
                     ports.keep_or_take(old.metrics_port or None if old else None),
+                    (advertised or {}).get(node_id, 0),
                 )
             )
         if secure:
@@ -414,12 +425,12 @@ def _properties(
         clients, protocol = SECURE_LISTENER, "SSL"
         values.update(security.node_properties(node.node_id))
     values.update(settings)
-    client, controller = node.client_endpoint, node.controller_endpoint
+    client, controller = node.client_listener, node.controller_endpoint
     values.update(
         {
             "node.id": str(node.node_id),
             "listeners": f"{clients}://{client},{CONTROLLER_LISTENER}://{controller}",
-            "advertised.listeners": f"{clients}://{client}",
+            "advertised.listeners": f"{clients}://{node.client_endpoint}",
             "listener.security.protocol.map": f"{clients}:{clients},"
             f"{CONTROLLER_LISTENER}:{protocol}",
             "inter.broker.listener.name": clients,

@@ -12,14 +12,49 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
 
 from barnabas.cli.local.cluster_directory import NodeFiles
+from barnabas.config.properties import FAULTS_KEY, parse_properties
+from barnabas.host.process.end_request import EndRequest
 from barnabas.host.system.processes import end_with_parent
 
 _HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
 """The signals for which the parent has handlers."""
 _FIRST_DESCRIPTOR = 3
 _LAST_DESCRIPTOR = 4096
+USUAL, FAULTY = "barnabas.host.main", "barnabas.testing.faulty_node"
+"""The programs of a node: the usual one, and the one whose nodes a test can make fail."""
+
+
+class RunsNode(Protocol):
+    """Runs the node of a properties file until it ends, and returns its exit status."""
+
+    def __call__(
+        self, path: str, format_as: str | None = None, /, *, end_request: EndRequest | None = None
+    ) -> int: ...
+
+
+def program_of(properties: Path) -> str:
+    """The module to run for the node of this file. A file that cannot be read is the usual program's, which
+    says so."""
+    try:
+        values = parse_properties(properties.read_text(encoding="utf-8", errors="replace"))
+    except (OSError, ValueError):
+        return USUAL
+    return FAULTY if values.get(FAULTS_KEY) else USUAL
+
+
+def runner_of(properties: Path) -> RunsNode:
+    """The same program for this process, loaded."""
+    if program_of(properties) == FAULTY:
+        from barnabas.testing.faulty_node.program import run_faulty_node
+
+        return run_faulty_node
+    from barnabas.host.main import run_node
+
+    return run_node
 
 
 def fork_node(files: NodeFiles, cluster_id: str, release: Callable[[], None]) -> int:
@@ -27,18 +62,17 @@ def fork_node(files: NodeFiles, cluster_id: str, release: Callable[[], None]) ->
     sockets. `release` frees, in the child, what belongs to the parent."""
 
     def child_main() -> int:
-        from barnabas.host.main import run_node
-
+        run = runner_of(files.properties)
         release()
         os.closerange(_FIRST_DESCRIPTOR, _LAST_DESCRIPTOR)
-        return run_node(str(files.properties), cluster_id)
+        return run(str(files.properties), cluster_id)
 
     return _fork(files, child_main)
 
 
 def execute_node(files: NodeFiles, cluster_id: str) -> int:
     """A child that runs the node from the beginning; its pid."""
-    command = [sys.executable, "-m", "barnabas.host.main"]
+    command = [sys.executable, "-m", program_of(files.properties)]
     command += ["--format-as", cluster_id, str(files.properties)]
     return _fork(files, lambda: os.execv(command[0], command))
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from barnabas.cli.local.cluster_directory import owner_of
+from barnabas.cli.local.node_processes import runner_of
 from barnabas.cli.plain_text import say
 from barnabas.host.process.end_request import EndRequest
 
@@ -14,13 +15,12 @@ from barnabas.host.process.end_request import EndRequest
 def start_node(file: Path) -> int:
     """Run the node of the properties file `file` until it ends. Returns the exit status."""
     end_request = EndRequest()
-    from barnabas.host.main import run_node  # loads the whole node
-
+    run = runner_of(file)  # loads the whole node
     directory = owner_of(file)
     try:
         if directory is not None:
             _update_cluster_file(directory.announce, file)
-        return run_node(str(file), end_request=end_request)
+        return run(str(file), end_request=end_request)
     finally:
         if directory is not None:
             _update_cluster_file(directory.withdraw, file)

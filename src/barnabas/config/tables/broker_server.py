@@ -76,4 +76,6 @@ num.network.threads | int | 3 | 1.. | cluster-wide | high
     Accepted for Kafka's sake: one thread serves all connections here.
 controller.socket.timeout.ms | int | 30000 | any | read-only | medium
     Accepted for Kafka's sake: a broker's requests to the controller have their own time-outs.
+testing.faults.file | string | "" | any | read-only | low
+    For tests only: barnabas.testing writes it for nodes that it makes fail; other nodes refuse it (Barnabas).
 """  # noqa: E501
