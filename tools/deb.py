@@ -15,11 +15,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from barnabas import __version__
-from tools import distribution, image
+from tools import distribution, file_modes, image
 from tools.distribution import ROOT, DistributionError, run
 
 SOURCES = ROOT / "packaging" / "debian"
 SITE = "usr/lib/barnabas"
+PROPERTIES = "etc/barnabas/server.properties"
 SCRIPTS = ("postinst", "prerm", "postrm")
 LAUNCHER = f"""#!/usr/bin/python3 -I
 import os
@@ -57,10 +58,10 @@ def assemble(folder: Path, wheel: Path) -> None:
     for name, mode, text in (
         ("usr/bin/barnabas", 0o755, LAUNCHER),
         ("lib/systemd/system/barnabas.service", 0o644, (SOURCES / "barnabas.service").read_text()),
-        ("etc/barnabas/server.properties", 0o640, (SOURCES / "server.properties").read_text()),
+        (PROPERTIES, 0o640, (SOURCES / "server.properties").read_text()),
         ("usr/share/doc/barnabas/README.md", 0o644, (ROOT / "README.md").read_text()),
         ("usr/share/doc/barnabas/copyright", 0o644, (ROOT / "LICENSE").read_text()),
-        ("DEBIAN/conffiles", 0o644, "/etc/barnabas/server.properties\n"),
+        ("DEBIAN/conffiles", 0o644, f"/{PROPERTIES}\n"),
         *((f"DEBIAN/{name}", 0o755, (SOURCES / name).read_text()) for name in SCRIPTS),
     ):
         path = folder / name
@@ -70,6 +71,7 @@ def assemble(folder: Path, wheel: Path) -> None:
     architecture = run("dpkg", "--print-architecture").strip()
     kib = sum(path.stat().st_size for path in files(folder)) // 1024
     (folder / "DEBIAN" / "control").write_text(control(architecture, kib))
+    file_modes.fix(folder, {PROPERTIES: 0o640})
 
 
 def files(folder: Path) -> Iterator[Path]:

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from barnabas import __version__
+from tools import file_modes
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements" / "release.lock"
@@ -115,6 +116,7 @@ def main(arguments: Sequence[str]) -> int:
         print(error, file=sys.stderr)
         return 1
     write_sums(target)
+    file_modes.fix(target)
     for path in sorted(target.iterdir()):
         print(f"{path.stat().st_size / 1024:9,.0f} KiB  {path.name}")
     return 0

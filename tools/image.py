@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from barnabas import __version__
-from tools import distribution
+from tools import distribution, file_modes
 from tools.distribution import ROOT, DistributionError, run
 
 LOCK = ROOT / "requirements" / "image.lock"
@@ -66,6 +66,8 @@ SHELL = (
 )
 USER = 1000
 DATA = "var/lib/kafka/data"
+MODES = {"tmp": 0o1777, "root": 0o700}
+"""Path in the image → its mode, where `tools.file_modes` would give another one."""
 ACCOUNTS = {
     "etc/passwd": (
         "root:x:0:0:root:/root:/bin/sh\n"
@@ -91,6 +93,7 @@ class Layer:
 
     def archive(self, when_s: int) -> bytes:
         """A tar archive, the same bytes for the same files."""
+        file_modes.fix(self.folder, MODES)
         target = io.BytesIO()
         with tarfile.open(fileobj=target, mode="w", format=tarfile.GNU_FORMAT) as archive:
             for path in sorted(self.folder.rglob("*")):
@@ -120,7 +123,6 @@ def debian_layer(folder: Path, cache: Path) -> None:
             extension.unlink()
     for name in ("bin", "etc", "home/appuser", "tmp", "proc", "sys", "dev", "run", "root"):
         (folder / name).mkdir(parents=True, exist_ok=True)
-    (folder / "tmp").chmod(0o1777)
     for name, text in ACCOUNTS.items():
         (folder / name).write_text(text)
     for applet in SHELL:

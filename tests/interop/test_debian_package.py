@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.interop.umask import umask
 from tools import deb
 
 pytestmark = [pytest.mark.interop, pytest.mark.long, pytest.mark.timeout(1800)]
@@ -86,7 +87,8 @@ def serve(debian: Debian, *then: tuple[str, ...]) -> list[str]:
 
 
 def test_a_package_is_installed_upgraded_and_removed(debian: Debian, tmp_path: Path) -> None:
-    package = deb.build(tmp_path)
+    with umask(0o077):  # modes follow from what files are, not from who builds
+        package = deb.build(tmp_path)
     shutil.copy(package, debian.root / "barnabas.deb")
     debian.run("dpkg", "-i", "/barnabas.deb")
     at = ("--bootstrap", "127.0.0.1:9092")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.interop.umask import umask
 from tools import distribution
 
 pytestmark = [pytest.mark.interop, pytest.mark.long, pytest.mark.timeout(1800)]
@@ -42,7 +43,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     programs = distribution.programs(ROOT / "build" / "release")
     distribution.build(folder, programs)
     again = tmp_path_factory.mktemp("again")
-    distribution.build(again, programs)
+    with umask(0o077):
+        distribution.build(again, programs)
     for path in folder.iterdir():
         assert path.read_bytes() == (again / path.name).read_bytes(), path.name
     return folder

@@ -17,6 +17,7 @@ import pytest
 from barnabas.cli.local.free_ports import FreePorts
 from barnabas.client.records import ProducerRecord
 from barnabas.host.client import connect
+from tests.interop.umask import umask
 from tools import image
 
 pytestmark = [pytest.mark.interop, pytest.mark.long, pytest.mark.timeout(1800)]
@@ -82,7 +83,8 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Unpacked]:
     if sentence is not None:
         pytest.skip(sentence)
     folder = tmp_path_factory.mktemp("image")
-    archive = image.build(folder)
+    with umask(0o077):  # modes follow from what files are, not from who builds
+        archive = image.build(folder)
     assert archive.stat().st_size < MIB_MAX << 20
     yield Unpacked(folder / "layout", folder)
 
