@@ -38,7 +38,7 @@ def test_a_package_has_the_same_modes_under_each_umask(mask: int, tmp_path: Path
     }
 
 
-def test_what_a_link_points_at_keeps_its_mode(tmp_path: Path) -> None:
+def test_a_file_behind_a_link_keeps_its_mode(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.write_text("")
     outside.chmod(0o600)
