@@ -16,6 +16,7 @@ from barnabas.pipeline.interpreter import IN_CONFIGURATION, prefer_own_for_all
 from barnabas.pipeline.jobs.job_file import Job
 from barnabas.pipeline.jobs.quiet_jvm import QuietJvm
 from barnabas.pipeline.places import s3_settings
+from barnabas.pipeline.warm_up import in_background
 from barnabas.pipeline.workers import daemon
 from barnabas.pipeline.workers.compiled_pyspark import compiled_pyspark, is_local
 from barnabas.pipeline.workers.masters import check_master, why_not_started
@@ -51,6 +52,8 @@ def session_with(name: str, master: str, settings: dict[str, str], log_level: st
     if missing is not None:
         raise PipelineError(missing)
     check_master(master, settings)
+    if is_local(master):
+        in_background()
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession

@@ -89,10 +89,12 @@ class RangeReader:
         """The range's records as batches of `schema`. Raises as `runs`, and `CorruptBatchError`."""
         from barnabas.pipeline.read.decoded_columns import DecodedColumns
         from barnabas.pipeline.speed import warn_if_interpreted
+        from barnabas.pipeline.warm_up import READING, wait_for_loops
         from barnabas.record.columnar import decode_groups  # compiled code: only where it is needed
         from barnabas.record.unpacking import Unpacker
 
         warn_if_interpreted()
+        wait_for_loops(READING)
         what = self.what
         target = DecodedColumns(schema, self._options.reader_schema)
         unpacker = Unpacker()

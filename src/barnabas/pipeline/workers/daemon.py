@@ -4,9 +4,9 @@ Spark forks each worker of an executor from one daemon, which has loaded next to
 worker imports Arrow, numba and this package and loads the compiled loops for itself: half a second of CPU
 time before its first row. Forks of this daemon have all of that, in pages that they share.
 
-Where the loops are not compiled yet, this compiles them, once for an executor. A fork has only the thread
-that forked. Of what is loaded Arrow's allocator and numpy's OpenBLAS have threads, which they end or start
-again around a fork themselves; no Python runs in another thread.
+Where the loops are not compiled yet, this compiles those of reading, once for an executor. A fork has only
+the thread that forked. Of what is loaded Arrow's allocator and numpy's OpenBLAS have threads, which they end
+or start again around a fork themselves; no Python runs in another thread.
 
 Source: ``PythonWorkerFactory`` and ``pyspark/daemon.py``.
 """
@@ -25,11 +25,11 @@ def load() -> None:
 
     from barnabas.host import tls_contexts  # noqa: F401 - some clusters are secured
     from barnabas.pipeline.read import source  # noqa: F401
-    from barnabas.pipeline.warm_up import warm_up
+    from barnabas.pipeline.warm_up import warm_up_reading
     from barnabas.pipeline.write import writers  # noqa: F401
     from barnabas.security import sasl_client, tls_stream  # noqa: F401
 
-    warm_up()
+    warm_up_reading()
     gc.freeze()
 
 
