@@ -90,13 +90,13 @@ bench: venv ## Figures beside Kafka's and beside Spark's connector (after `make 
 	$(BIN)/python -m bench.share
 	$(BIN)/python -m bench.spark --rows 1000000 --rounds 2 --minutes 25
 
-interop: venv ## All tests with other people's clients and Apache Kafka beside us; fails where these are missing
+interop: venv ## All tests with other people's clients and Apache Kafka beside us; fails where these are missing (ALL=1: all programs, not a third)
 	mkdir -p build
-	BARNABAS_PEERS=required $(PYTEST) -v -m interop --durations=10 --junitxml=build/interop.xml tests $(ARGS) \
+	BARNABAS_PEERS=required $(if $(ALL),BARNABAS_ALL=1 )$(PYTEST) -v -m interop --durations=10 --junitxml=build/interop.xml tests $(ARGS) \
 	  && code=0 || code=$$?; $(BIN)/python -m tools.interop_report build/interop.xml; exit $$code
 
 peers: ## Apache Kafka 4.4.0 into peers/libs44, 4.3.0 into peers/libs, its clients and Connect into peers/clients, 3.9.1 with its ZooKeeper into peers/libs39, Apache Flink into peers/flink, Hadoop's S3A and an S3 server, for benchmarks and comparisons
-	$(PYTHON) tools/peers.py
+	$(PYTHON) -m tools.peers
 
 GENERATED := src/barnabas/wire/messages src/barnabas/metadata/records src/barnabas/group/records src/barnabas/share/records src/barnabas/transaction/records
 # Of Apache Kafka 3.9.1, which `make peers` brings.

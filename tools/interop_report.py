@@ -1,7 +1,8 @@
 """The result of ``make interop`` into docs/interop.md: ``python -m tools.interop_report RESULTS.xml``.
 
 Replaces the text between the two marks of that page: the day, the commit, the versions of all that took part,
-and a row for each module of tests with what it shows (the first sentence of its docstring).
+and a row for each module of tests with what it shows (the first sentence of its docstring). A second table
+has the programs that `tools.interop_programs` finds in the result.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.peers import KAFKA_VERSION
+from tools import interop_programs
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "interop.md"
@@ -107,6 +109,7 @@ def main(results: Path) -> None:
     _, _, after = rest.partition(END)
     told = f"{day(results)}, commit `{commit()}`; {'; '.join(versions())}.\n\n{table(found)}"
     PAGE.write_text(f"{before}{BEGIN}\n{told}\n{END}{after}")
+    interop_programs.write(PAGE, results, day(results))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@ Apache Kafka 4.4.0 goes into peers/libs44, 4.3.0 into peers/libs, its Java clien
 peers/clients, Kafka 3.9.1 with its ZooKeeper into peers/libs39, programs that use transactions into
 peers/programs, Apache Flink into peers/flink, Spark's Kafka connector into peers/spark, kafka-python's own
 tests into peers/python, Hadoop's S3A into peers/s3, and moto, a server of S3's protocol, into an environment
-of its own in peers/s3-server. ``make test`` brings peers/clients (34 MB) by itself, by `problem_of_clients`.
+of its own in peers/s3-server. Other people's programs go into peers/others (`tools.other_programs`).
+``make test`` brings peers/clients (34 MB) by itself, by `problem_of_clients`.
 
 Where the variable MAVEN_CENTRAL names a repository, the jars of ``NAME.lock`` are downloaded from it.
 Otherwise Maven copies them by ``NAME-pom.xml``. Either way every file must have the SHA-256 in its lock file,
@@ -23,9 +24,10 @@ import shutil
 import subprocess
 import sys
 import urllib.request
-import venv
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+from tools import other_programs
 
 TOOLS = Path(__file__).parent
 PEERS = TOOLS.parent / "peers"
@@ -116,21 +118,6 @@ def fetch_source() -> None:
     subprocess.run([*command, *options, "-r", PYTHON_LOCK, "-d", PYTHON], check=True)
 
 
-def s3_server_is_here() -> bool:
-    """Whether the environment has what the lock file says."""
-    kept = S3_SERVER / S3_SERVER_LOCK.name
-    return kept.is_file() and kept.read_bytes() == S3_SERVER_LOCK.read_bytes()
-
-
-def install_s3_server() -> None:
-    """Make an environment with moto by pip, with pip's configuration."""
-    venv.create(S3_SERVER, clear=True, with_pip=True)
-    command = [str(S3_SERVER / "bin" / "python"), "-m", "pip", "install", "--quiet"]
-    options = ["--disable-pip-version-check", "--require-hashes", "-r", str(S3_SERVER_LOCK)]
-    subprocess.run([*command, *options], check=True)
-    shutil.copy(S3_SERVER_LOCK, S3_SERVER / S3_SERVER_LOCK.name)
-
-
 def bring(name: str) -> str | None:
     """Fetch one set of jars and remove other files. Returns what is wrong; None where all is right."""
     libs = SETS[name]
@@ -185,10 +172,10 @@ def main() -> int:
     if not source_is_here():
         fetch_source()
     print(f"kafka-python's tests in {PYTHON}")
-    if not s3_server_is_here():
-        install_s3_server()
+    if not other_programs.is_here(S3_SERVER, S3_SERVER_LOCK):
+        other_programs.install(S3_SERVER, S3_SERVER_LOCK)
     print(f"moto in {S3_SERVER}")
-    return 0
+    return other_programs.main()
 
 
 if __name__ == "__main__":

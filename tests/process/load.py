@@ -27,7 +27,10 @@ class Load:
     the test.
     """
 
-    def __init__(self, cluster: Cluster, topic: str, partitions: int) -> None:
+    def __init__(
+        self, cluster: Cluster, topic: str, partitions: int, pace_s: float = PACE_S
+    ) -> None:
+        self._pace_s = pace_s
         self.acknowledged: dict[int, list[int]] = defaultdict(list)
         self.failed: list[str] = []
         self._partitions = partitions
@@ -74,7 +77,7 @@ class Load:
 
     def _run(self) -> None:
         number = 0
-        while not self._ended.wait(PACE_S):
+        while not self._ended.wait(self._pace_s):
             partition = number % self._partitions
             self._producer.produce(
                 self._topic,

@@ -1,0 +1,240 @@
+"""The programs of other people that `harness` runs, each with its task.
+
+`make peers` brings those that are not packages of the system (``tools/other_programs.py``).
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.interop.programs import log_daemons
+from tests.interop.programs.harness import Program, Work
+from tests.peers import FLINK_VERSION, KAFKA_43_VERSION
+from tools import other_programs
+
+HERE = Path(__file__).parent
+THROUGH = "kill -9 of a leader, rolling restart"
+COPIES = "a group's member copies each record and then commits"
+
+
+def _python(name: str) -> Path:
+    return other_programs.FOLDER / name / "bin" / "python"
+
+
+def _script(interpreter: str | Path, file: str, *words: str) -> list[str]:
+    return [str(interpreter), str(HERE / "scripts" / file), *words]
+
+
+def _of_environment(package: str, file: str) -> Program:
+    """A library that the tests' own environment has."""
+
+    def command(work: Work) -> list[str]:
+        return _script(sys.executable, file, work.bootstrap, work.source, work.target, work.group)
+
+    return Program(
+        package, COPIES, command, functools.partial(metadata.version, package), lambda: None
+    )
+
+
+def _brought(
+    name: str,
+    file: str,
+    package: str,
+    tried: str,
+    words: Callable[[Work], list[str]],
+    *,
+    takes_lines: bool = False,
+    gives_lines: bool = False,
+    never_doubles: bool = False,
+    bends: str = "",
+) -> Program:
+    """A Python program in an environment of its own."""
+    folder = name.lower().replace(" ", "-")
+
+    def missing() -> str | None:
+        return None if _python(folder).exists() else f"{name} is not in peers: run `make peers`"
+
+    return Program(
+        name,
+        tried,
+        lambda work: _script(_python(folder), file, work.bootstrap, *words(work)),
+        lambda: other_programs.locked_version(folder, package),
+        missing,
+        takes_lines,
+        gives_lines,
+        never_doubles,
+        bends,
+    )
+
+
+def _member(work: Work) -> list[str]:
+    return [work.source, work.target, work.group]
+
+
+def _member_in_folder(work: Work) -> list[str]:
+    return [*_member(work), str(work.folder)]
+
+
+def _kcat() -> Program:
+    """Its producer keeps back what it has read from a pipe until its buffer is full; so only its consumer."""
+
+    def command(work: Work) -> list[str]:
+        read = f"kcat -q -u -b {work.bootstrap} -X auto.offset.reset=earliest"
+        return ["sh", "-c", f"exec {read} -G {work.group} {work.source} > {work.lines_out}"]
+
+    def version() -> str:
+        said = subprocess.run(["kcat", "-V"], capture_output=True, text=True, check=True).stdout
+        found = re.search(r"Version (\S+).*librdkafka (\S+)", said, re.DOTALL)
+        return f"{found[1]} with librdkafka {found[2]}" if found else "?"
+
+    tried = "a group's member writes each record to a file"
+    return Program("kcat", tried, command, version, lambda: _installed("kcat"), gives_lines=True)
+
+
+def _installed(name: str) -> str | None:
+    return None if shutil.which(name) else f"{name} is not installed"
+
+
+def _go(name: str, module: str) -> Program:
+    def missing() -> str | None:
+        return other_programs.go_problem()
+
+    def version() -> str:
+        text = (other_programs.GO_MODULE / "go.mod").read_text()
+        found = re.search(rf"{re.escape(module)} v(\S+)", text)
+        assert found is not None
+        return found[1]
+
+    def command(work: Work) -> list[str]:
+        words = [work.bootstrap, work.source, work.target, work.group]
+        return [str(other_programs.go_program()), name, *words]
+
+    return Program(name, COPIES, command, version, missing)
+
+
+def _kafkajs() -> Program:
+    folder = other_programs.FOLDER / "kafkajs" / "node_modules" / "kafkajs"
+
+    def missing() -> str | None:
+        if not folder.exists():
+            return "KafkaJS is not in peers: run `make peers`"
+        return _installed("node")
+
+    def version() -> str:
+        return str(json.loads((folder / "package.json").read_text())["version"])
+
+    def command(work: Work) -> list[str]:
+        script = str(HERE / "scripts" / "kafkajs_copy.cjs")
+        words = ["node", script, work.bootstrap, *_member(work)]
+        return ["env", f"NODE_PATH={folder.parent}", *words]
+
+    return Program("KafkaJS", COPIES, command, version, missing)
+
+
+PROGRAMS = (
+    _kcat(),
+    _of_environment("confluent-kafka", "confluent_copy.py"),
+    _of_environment("kafka-python", "kafka_python_copy.py"),
+    _of_environment("aiokafka", "aiokafka_copy.py"),
+    _kafkajs(),
+    _go("franz-go", "github.com/twmb/franz-go"),
+    _go("sarama", "github.com/IBM/sarama"),
+    _go("kafka-go", "github.com/segmentio/kafka-go"),
+    _brought("FastStream", "faststream_copy.py", "faststream", COPIES, _member),
+    _brought(
+        "Faust",
+        "faust_copy.py",
+        "faust-streaming",
+        "an agent copies each record",
+        _member_in_folder,
+    ),
+    _brought(
+        "Quix Streams",
+        "quix_copy.py",
+        "quixstreams",
+        "a dataframe copies each record, exactly once",
+        _member_in_folder,
+        never_doubles=True,
+    ),
+    _brought(
+        "Bytewax",
+        "bytewax_copy.py",
+        "bytewax",
+        "a dataflow copies each record, without a group",
+        lambda work: [work.source, work.target],
+    ),
+    _brought(
+        "Pathway", "pathway_copy.py", "pathway", "a table of a topic goes to another topic", _member
+    ),
+    _brought(
+        "Celery",
+        "celery_append.py",
+        "celery",
+        "tasks through a topic, by kombu's transport for Kafka",
+        lambda work: [work.target, str(work.lines_in), str(work.lines_out)],
+        takes_lines=True,
+        gives_lines=True,
+    ),
+    log_daemons.rsyslog(),
+    log_daemons.syslog_ng(),
+)
+
+
+class Elsewhere(NamedTuple):
+    """A program that another test runs, with the name of that test."""
+
+    name: str
+    version: str
+    tried: str
+    through: str
+    test: str
+    bends: str = ""
+
+
+KILLED = "kill -9 of a leader"
+ELSEWHERE = (
+    Elsewhere(
+        "Kafka Connect",
+        KAFKA_43_VERSION,
+        "a distributed worker with an exactly-once file source, 100 transactions",
+        "",
+        "test_a_file_source_with_exactly_once_support_keeps_running",
+    ),
+    Elsewhere(
+        "MirrorMaker 2",
+        KAFKA_43_VERSION,
+        "its source connector copies 12,000 records exactly once",
+        KILLED,
+        "test_mirror_maker_with_exactly_once_survives_a_leader_s_death",
+    ),
+    Elsewhere(
+        "Kafka Streams",
+        KAFKA_43_VERSION,
+        "its smoke test with `exactly_once_v2`, verified by its own driver",
+        KILLED,
+        "test_smoke_test_of_streams_survives_a_leader_s_death",
+    ),
+    Elsewhere(
+        "Spring Kafka",
+        "4.0.0",
+        "three consumers copy 600 records, a transaction each",
+        KILLED,
+        "test_spring_listener_survives_a_leader_s_death",
+    ),
+    Elsewhere(
+        "Apache Flink",
+        FLINK_VERSION,
+        "its exactly-once sink continues from a checkpoint",
+        "kill -9 of Flink",
+        "test_flink_s_sink_writes_each_record_once_through_its_own_death",
+    ),
+)
