@@ -121,3 +121,23 @@ def has_ended(pid: int, within_s: float) -> bool:
         return bool(ready)
     finally:
         os.close(descriptor)
+
+
+def await_nothing(directory: Path) -> None:
+    """Neither the directory nor a process that names it is there any more."""
+    deadline = time.monotonic() + PATIENCE_S
+    while directory.exists() or _processes(directory):
+        assert time.monotonic() < deadline, (directory, _processes(directory))
+        time.sleep(POLL_S)
+
+
+def _processes(directory: Path) -> list[str]:
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = file.read_bytes()
+        except OSError:
+            continue
+        if str(directory).encode() in words:
+            found.append(words.decode(errors="replace"))
+    return found

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import platform
+import socket
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +17,7 @@ from barnabas.client.feature_levels import describe_features
 from barnabas.host.client import connect
 from barnabas.metadata.features import METADATA_VERSION, SHARE_VERSION
 from barnabas.testing.cluster import Cluster, ClusterError
-from tests.process.launch import wait_until
+from tests.process.launch import await_nothing, wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
@@ -79,3 +82,85 @@ def test_a_cluster_begins_at_a_release_and_keeps_it(tmp_path: Path) -> None:
     again = subprocess.run([*up, "--release", "4.4"], capture_output=True, text=True, check=False)
     assert again.returncode == 2
     assert again.stderr.startswith("levels are for a new cluster")
+
+
+class Piped:
+    """One ``python -m barnabas.testing``."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "barnabas.testing", *arguments], text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    def line(self) -> dict[str, Any]:
+        assert self.process.stdout is not None and self.process.stderr is not None
+        said = self.process.stdout.readline()
+        assert said, self.process.stderr.read()
+        return dict(json.loads(said))
+
+    def tell(self, command: str) -> dict[str, Any]:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{command}\n")
+        self.process.stdin.flush()
+        return self.line()
+
+    def close(self) -> None:
+        """End its standard input."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.stdin = None
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture
+def piped() -> Iterator[Callable[..., Piped]]:
+    started: list[Piped] = []
+
+    def start(*arguments: str) -> Piped:
+        started.append(Piped(*arguments))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.end()
+
+
+def test_a_test_in_another_language_starts_kills_and_ends_a_cluster(
+    piped: Callable[..., Piped],
+) -> None:
+    program = piped("--faults", "--set", "num.partitions=3")
+    said = program.line()
+    assert said["nodes"] == [1] and said["client"] == {} and list(said["controls"]) == ["1"]
+    with connect(said["bootstrap"]) as client:
+        client.create_topic("t")
+        assert len(client.topic("t").partitions) == 3
+    command = {"token": said["token"], "do": "clock", "ms": 5}
+    with socket.create_connection(("127.0.0.1", said["controls"]["1"])) as control:
+        control.sendall(json.dumps(command).encode() + b"\n")
+        assert json.loads(control.makefile().readline()) == {"ok": 5}
+    assert program.tell("kill 1") == {"ok": "kill 1"}
+    assert program.tell("restart 1") == {"ok": "restart 1"}
+    assert program.tell("kill 2") == {"error": "there is no node 2"}
+    assert "a command is one of kill, pause" in program.tell("explode")["error"]
+    program.close()
+    assert program.process.wait(30) == 0
+    await_nothing(Path(said["directory"]))
+
+
+def test_a_signal_ends_a_cluster_of_pipes(piped: Callable[..., Piped]) -> None:
+    program = piped()
+    directory = Path(program.line()["directory"])
+    program.process.terminate()
+    assert program.process.wait(30) == 0
+    await_nothing(directory)
+
+
+def test_a_wrong_option_of_the_program_is_a_sentence(piped: Callable[..., Piped]) -> None:
+    program = piped("--set", "nothing")
+    _, said = program.process.communicate(timeout=30)
+    assert program.process.returncode == 2
+    assert "--set takes KEY=VALUE, not 'nothing'" in said

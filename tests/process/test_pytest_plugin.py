@@ -7,14 +7,14 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
+from tests.process.launch import await_nothing
+
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 RUN_S = 90.0
-END_S = 15.0
 NOTHING_ELSE = ["-p", "no:cacheprovider", "-q", "-s"]
 A_TOPIC = """
 from confluent_kafka import Consumer, Producer
@@ -84,26 +84,6 @@ class Project:
 
 def directories(said: str) -> list[Path]:
     return [Path(name) for name in re.findall(r"directory (\S+)", said)]
-
-
-def await_nothing(directory: Path) -> None:
-    """Neither the directory nor a process that names it is there any more."""
-    deadline = time.monotonic() + END_S
-    while directory.exists() or _processes(directory):
-        assert time.monotonic() < deadline, (directory, _processes(directory))
-        time.sleep(0.05)
-
-
-def _processes(directory: Path) -> list[str]:
-    found = []
-    for file in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = file.read_bytes()
-        except OSError:
-            continue
-        if str(directory).encode() in words:
-            found.append(words.decode(errors="replace"))
-    return found
 
 
 def test_one_cluster_serves_the_tests_of_a_run(tmp_path: Path) -> None:

@@ -141,9 +141,7 @@ class NodeFaults:
     def command(self, node_id: int, name: str, **fields: Any) -> Any:
         """Have the control of a node do a command (`barnabas.testing.faulty_node.commands`). Waits for a node
         that starts. Raises `FaultError`."""
-        port = self.cluster.wait_for(
-            lambda: self._port_of(node_id), f"node {node_id} to open its control"
-        )
+        port = self.port(node_id)
         line = json.dumps({"token": self._given.token, "do": name, **fields}).encode() + b"\n"
         try:
             with socket.create_connection((LOOPBACK, port), ANSWER_S) as connection:
@@ -156,6 +154,16 @@ class NodeFaults:
             said = answer["error"] if isinstance(answer, dict) else "it ended"
             raise FaultError(f"node {node_id}: {said}")
         return answer["ok"]
+
+    @property
+    def token(self) -> str:
+        """The secret that a command must show."""
+        return self._given.token
+
+    def port(self, node_id: int) -> int:
+        """The port of a node's control; waits for a node that starts. Raises `FaultError`."""
+        what = f"node {node_id} to open its control"
+        return int(self.cluster.wait_for(lambda: self._port_of(node_id), what))
 
     def _port_of(self, node_id: int) -> int | None:
         """The port of the control, once the process that runs has said it."""

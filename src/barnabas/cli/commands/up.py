@@ -33,7 +33,6 @@ from barnabas.config.meta_properties import (
     parse_meta_properties,
     random_uuid,
 )
-from barnabas.config.properties import FAULTS_KEY
 from barnabas.host.disk import HostDisk
 from barnabas.host.loop import end_signals, new_loop
 from barnabas.host.programs.removable_directory import mark_removable, remove_if_marked
@@ -136,13 +135,7 @@ def command(
         if chosen.connect and nodes is None and not directory.nodes():
             nodes = ZOOKEEPER_MODE_NODES
         files = directory.lay_out(
-            nodes,
-            settings,
-            port,
-            dealt,
-            secure=secure,
-            zookeeper=chosen.connect,
-            advertised=ports_of_relay(settings),
+            nodes, settings, port, dealt, secure=secure, zookeeper=chosen.connect
         )
         check(files)
         if levels:
@@ -372,19 +365,6 @@ def say(line: str) -> None:
         os.close(nothing)
     except OSError:
         pass  # it waits in the stream's buffer for the next one
-
-
-def ports_of_relay(settings: Mapping[str, str]) -> Mapping[int, int]:
-    """The ports at which clients find the nodes of a cluster with faults, by node id; else none. Raises
-    :class:`Failure`."""
-    if not settings.get(FAULTS_KEY):
-        return {}
-    from barnabas.testing.faults_file import read_faults_file
-
-    try:
-        return read_faults_file(settings[FAULTS_KEY]).advertised
-    except (OSError, ValueError) as error:
-        raise Failure(f"{FAULTS_KEY}: {error}") from error
 
 
 def parse_settings(items: Sequence[str]) -> dict[str, str]:

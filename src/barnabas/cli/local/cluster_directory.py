@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from barnabas.cli.failure import Failure
 from barnabas.cli.local.free_ports import HOST, FreePorts, require_free
 from barnabas.cli.local.local_security import LocalSecurity
-from barnabas.config.properties import format_properties, parse_properties
+from barnabas.config.properties import FAULTS_KEY, format_properties, parse_properties
 from barnabas.types import Endpoint
 from barnabas.zookeeper.config.settings import ACL_AUTHORIZER
 
@@ -145,14 +145,12 @@ class ClusterDirectory:
         *,
         secure: bool = False,
         zookeeper: str = "",
-        advertised: Mapping[int, int] | None = None,
     ) -> list[NodeFiles]:
         """Bring the directory to `count` nodes (None: as many as there are, or 1) with `settings`
         over what they have, and with ports that are free; with `port` clients find the first node there and
         the others behind it. `racks` are dealt out in turn; `secure` lets listeners
         encrypt and authenticate, and stays; `zookeeper` is the ensemble that coordinates the cluster, which
-        then has no quorum; `advertised` has the ports that nodes advertise, by id, where a relay is in front.
-        Raises :class:`Failure`."""
+        then has no quorum. Raises :class:`Failure`."""
         for key in KEPT_KEYS:
             if key in settings:
                 raise Failure(f"{key} cannot be set: `barnabas up` chooses it")
@@ -161,7 +159,7 @@ class ClusterDirectory:
         if count is not None and known and count != known:
             raise Failure(f"{self.path} holds a cluster of {known} nodes, not {count}")
         number = known or count or 1
-        ports = FreePorts()
+        ports, advertised = FreePorts(), ports_of_relay(settings)
         homes = {node.node_id: node for node in present}
         nodes = []
         for node_id in range(1, number + 1):
@@ -174,7 +172,7 @@ class ClusterDirectory:
                     _client_port(ports, old, None if port is None else port + node_id - 1, node_id),
                     0 if zookeeper else ports.keep_or_take(old.controller_port if old else None),
                     ports.keep_or_take(old.metrics_port or None if old else None),
-                    (advertised or {}).get(node_id, 0),
+                    advertised.get(node_id, 0),
                 )
             )
         if secure:
@@ -454,3 +452,16 @@ def _write_properties(node: NodeFiles, values: Mapping[str, str]) -> None:
         )
     except OSError as error:
         raise Failure(f"{node.properties} cannot be written: {error.strerror}") from error
+
+
+def ports_of_relay(settings: Mapping[str, str]) -> Mapping[int, int]:
+    """The ports at which clients find the nodes of a cluster with faults, by node id; else none. Raises
+    :class:`Failure`."""
+    if not settings.get(FAULTS_KEY):
+        return {}
+    from barnabas.testing.faults_file import read_faults_file
+
+    try:
+        return read_faults_file(settings[FAULTS_KEY]).advertised
+    except (OSError, ValueError) as error:
+        raise Failure(f"{FAULTS_KEY}: {error}") from error
