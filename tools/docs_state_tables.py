@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from barnabas.broker.fetch.delayed_fetch import FETCH_MOVES
+from barnabas.broker.share.led_partitions import LED_MOVES
 from barnabas.broker.transaction.markers import ENDING_MOVES
 from barnabas.replication.follower import FOLLOWER_MOVES
 from barnabas.wire.connection.states import INTAKE_MOVES, STAGE_MOVES
@@ -47,6 +48,11 @@ def state_tables() -> str:
             "Markers of a transaction that ended",
             "`broker/transaction/markers.py`: the coordinator's broker has them written.",
             ENDING_MOVES,
+        ),
+        (
+            "A share partition at the broker that leads it",
+            "`broker/share/led_partitions.py`: what fetches and acknowledgements of share groups meet.",
+            LED_MOVES,
         ),
     ]
     for title, text, moves in tables:

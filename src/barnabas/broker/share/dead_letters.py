@@ -152,7 +152,7 @@ class DeadLetters:
         self._ports.wakeups.call_soon(partial(self._begin, _Job(led, letter, on_done)))
 
     def _is_over(self, job: _Job) -> bool:
-        return self._closed or job.led.error is not None
+        return self._closed or job.led.has_ended
 
     def _begin(self, job: _Job) -> None:
         """Continue from the letter's next offset."""

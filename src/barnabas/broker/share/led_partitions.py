@@ -14,7 +14,8 @@ Source: ``SharePartitionManager`` and ``SharePartition.maybeInitialize`` of Apac
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -52,6 +53,46 @@ OnAcknowledged = Callable[[KafkaError | None], None]
 WRITE_PAUSE_MS = 500.0
 
 
+class LedState(Enum):
+    """The state of a share partition on the broker that leads it."""
+
+    LOADING = "loading"
+    """Its state is read from the share coordinator. Fetches wait for that."""
+    IN_SERVICE = "in service"
+    LEFT = "left"
+    """No member has a session here. It ends when its last change and its last dead letter are
+    written, unless a member comes back."""
+    ENDED = "ended"
+    """It has an error, which fetches get. Nothing begins any more; what was sent to the share
+    coordinator is still answered."""
+
+
+LED_MOVES: Mapping[LedState, Mapping[LedState, str]] = {
+    LedState.LOADING: {
+        LedState.IN_SERVICE: "its state is read",
+        LedState.ENDED: "reading failed, the members left, or another broker leads",
+    },
+    LedState.IN_SERVICE: {
+        LedState.LEFT: "the last session of the group's members is closed",
+        LedState.ENDED: "another broker leads, or the share coordinator refused a write",
+    },
+    LedState.LEFT: {
+        LedState.IN_SERVICE: "a member fetches again",
+        LedState.ENDED: "everything is written, or as for one in service",
+    },
+    LedState.ENDED: {},
+}
+"""The moves and their reasons."""
+
+
+class WriteState(Enum):
+    """Whether a share partition sends its changes to the share coordinator."""
+
+    READY = "ready"
+    PAUSED = "paused"
+    """A write has just failed. The next one begins when the pause is over."""
+
+
 class FetchWaiter(Protocol):
     """A fetch that waits for the share partition."""
 
@@ -76,14 +117,14 @@ class LedSharePartition:
         "bucket",
         "error",
         "key",
-        "is_left",
-        "is_paused",
         "leader_epoch",
         "letters_done",
         "share_partition",
+        "state",
         "led_partitions",
         "partition",
         "waiting",
+        "write_state",
     )
 
     def __init__(
@@ -93,15 +134,12 @@ class LedSharePartition:
         self.key = key
         self.partition = partition
         self.leader_epoch = partition.leader_epoch
+        self.state = LedState.LOADING
+        self.write_state = WriteState.READY
         self.share_partition: SharePartition | None = None
-        """None while its state is read."""
-        self.is_left = False
-        """Whether the members are gone: the share partition ends when its last change is
-        written."""
-        self.is_paused = False
-        """Whether a write has just failed: the next one waits."""
+        """None if it is LOADING, or ENDED before it was loaded."""
         self.error: KafkaError | None = None
-        """The error with which it ended; None until then."""
+        """The error with which it ended; None unless it is ENDED."""
         self.waiting: dict[FetchWaiter, None] = {}
         """The fetches that wait, the oldest first."""
         self.answering: dict[DeliveryChange, OnAcknowledged] = {}
@@ -113,8 +151,32 @@ class LedSharePartition:
 
     def __repr__(self) -> str:
         return (
-            f"LedSharePartition({self.key}, {self.share_partition!r}, {len(self.waiting)} waiting)"
+            f"LedSharePartition({self.key}, {self.state.value}, {self.share_partition!r},"
+            f" {len(self.waiting)} waiting)"
         )
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state is LedState.ENDED
+
+    def move(self, state: LedState) -> None:
+        """Change the state. Raises AssertionError for a move that does not exist."""
+        assert state in LED_MOVES[self.state], f"{self!r} may not become {state.value}"
+        self.state = state
+
+    def validate(self) -> None:
+        """Raises AssertionError if an invariant is broken."""
+        assert (self.error is not None) == self.has_ended, f"{self!r} has the error {self.error}"
+        machine = self.share_partition
+        if self.state is LedState.LOADING:
+            assert machine is None and not self.answering, f"{self!r} is not loaded and answers"
+        elif not self.has_ended:
+            assert machine is not None, f"{self!r} has no share partition"
+            machine.validate()
+            left = self.state is LedState.LEFT
+            assert not left or machine.is_writing or machine.letters or self.letters_done, (
+                f"{self!r} has written all and has not ended"
+            )
 
     def wake(self) -> None:
         """Let every fetch that waits look again."""
@@ -127,6 +189,7 @@ class LedSharePartition:
         self.led_partitions.on_locks_due(self)
 
     def end(self, error: KafkaError) -> None:
+        self.move(LedState.ENDED)
         self.error = error
         self._end_watch()
         self.wake()
@@ -173,11 +236,8 @@ class LedPartitions:
     def validate(self) -> None:
         """Raises AssertionError if a share partition breaks an invariant."""
         for key, led in self._led.items():
-            assert led.key == key and led.error is None, f"{led!r} has ended"
-            if led.share_partition is None:
-                assert not led.answering, f"{led!r} answers before its state is read"
-            else:
-                led.share_partition.validate()
+            assert led.key == key and not led.has_ended, f"{led!r} has ended"
+            led.validate()
 
     @property
     def writes(self) -> int:
@@ -206,7 +266,8 @@ class LedPartitions:
         this broker does not lead it."""
         led = self._led.get(key)
         if led is not None:
-            led.is_left = False
+            if led.state is LedState.LEFT:
+                led.move(LedState.IN_SERVICE)
             return led
         partition, code = self._replicas.find((key.topic_id, key.partition))
         if partition is None:
@@ -219,7 +280,7 @@ class LedPartitions:
     # Loading
 
     def _on_read(self, led: LedSharePartition, result: Any) -> None:
-        if led.error is not None:
+        if led.has_ended:
             return
         if isinstance(result, KafkaError):
             self._end(led, told(result))
@@ -246,12 +307,13 @@ class LedPartitions:
     ) -> None:
         """The state is read. A start offset that this leader has `chosen` is written at once, so
         that the next leader does not choose another."""
-        if led.error is not None:
+        if led.has_ended:
             return
         if isinstance(start, KafkaError):
             self._end(led, start)
             return
         machine = SharePartition(led.leader_epoch, state_epoch, start, batches)
+        led.move(LedState.IN_SERVICE)
         led.share_partition = machine
         if chosen:
             machine.keep_start()
@@ -280,7 +342,8 @@ class LedPartitions:
 
     def _write(self, led: LedSharePartition) -> None:
         assert led.share_partition is not None
-        write = None if led.is_paused else led.share_partition.take_write()
+        is_ready = led.write_state is WriteState.READY
+        write = led.share_partition.take_write() if is_ready else None
         if write is not None:
             self._client.write(led.key, write, partial(self._on_written, led, write))
 
@@ -296,11 +359,11 @@ class LedPartitions:
             call_all(partial(answer, error) for answer in answers if answer is not None)
         finally:
             ends = isinstance(result, KafkaError) and result.code in ENDS_WRITES
-            if error is not None and ends and led.error is None:
+            if error is not None and ends and not led.has_ended:
                 self._end(led, error)
-            if led.error is None:
+            if not led.has_ended:
                 if error is not None:
-                    led.is_paused = True
+                    led.write_state = WriteState.PAUSED
                     self._ports.wakeups.call_at(now_ms + WRITE_PAUSE_MS, partial(self._resume, led))
                 self._send_letters(led, machine)
                 self._write(led)
@@ -309,8 +372,8 @@ class LedPartitions:
                 self._end_if_left(led)
 
     def _resume(self, led: LedSharePartition) -> None:
-        led.is_paused = False
-        if led.error is None:
+        led.write_state = WriteState.READY
+        if not led.has_ended:
             self._write(led)
 
     # Dead letters
@@ -329,7 +392,7 @@ class LedPartitions:
         """The records of done letters are archived; the next leader begins with the letters again where
         the share partition has ended."""
         letters, led.letters_done = led.letters_done, []
-        if led.share_partition is None or led.error is not None:
+        if led.share_partition is None or led.has_ended:
             return
         led.share_partition.on_dead_letters(letters)
         self._write(led)
@@ -342,7 +405,7 @@ class LedPartitions:
         """Set the deadline at which the next lock ends."""
         assert led.share_partition is not None
         due_ms = led.share_partition.deadline_ms()
-        if due_ms < led.armed_ms and led.error is None:
+        if due_ms < led.armed_ms and not led.has_ended:
             if led.bucket != -1:
                 self._deadlines.remove(led)
             led.armed_ms = due_ms
@@ -351,7 +414,7 @@ class LedPartitions:
     def on_locks_due(self, led: LedSharePartition) -> None:
         """End the locks whose time is over."""
         machine = led.share_partition
-        if machine is None or led.error is not None:
+        if machine is None or led.has_ended:
             return
         now_ms = self._ports.clock.now_ms()
         if machine.on_deadline(self.limits(led.key.group_id), now_ms):
@@ -365,15 +428,19 @@ class LedPartitions:
         """No member of the group has a session here any more. Its share partitions end: their
         offsets may be reset now, and this leader would not notice."""
         for key, led in list(self._led.items()):
-            if key.group_id == group_id:
-                led.is_left = True
+            if key.group_id != group_id:
+                continue
+            if led.state is LedState.LOADING:
+                self._end(led, _no_member())
+            elif led.state is LedState.IN_SERVICE:
+                led.move(LedState.LEFT)
                 self._end_if_left(led)
 
     def _end_if_left(self, led: LedSharePartition) -> None:
         machine = led.share_partition
-        if led.is_left and (machine is None or not (machine.is_writing or machine.letters)):
-            why = "No member of the share group is connected."
-            self._end(led, KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, why))
+        if led.state is LedState.LEFT and machine is not None:
+            if not (machine.is_writing or machine.letters):
+                self._end(led, _no_member())
 
     def on_metadata(self) -> None:
         """Leaders may have changed: end share partitions that this broker no longer leads, or leads
@@ -406,6 +473,11 @@ class LedPartitions:
         stopped = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the broker stops")
         for led in list(self._led.values()):
             self._end(led, stopped)
+
+
+def _no_member() -> KafkaError:
+    why = "No member of the share group is connected."
+    return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, why)
 
 
 def told(error: KafkaError) -> KafkaError:
