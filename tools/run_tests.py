@@ -13,7 +13,9 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,9 +41,12 @@ SPARK = (
     "model",
     "golden",
     "scripts",
+    "unit/host/test_helper.py",
+    "unit/log/compaction/test_compaction_helper.py",
 )
 """Folders and modules of `tests` whose tests mostly use Spark, and behind them some of clusters and some that
-compute: so all three take about the same time."""
+compute: so all three take about the same time. A helper process has less priority than its node: behind tests
+that themselves have less, it would hardly run."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,8 @@ class Lane:
             *("-o", f"cache_dir=.pytest_cache/{self.name}", *options, *self.paths),
         ]
 
-    def start(self, options: Sequence[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
+    def start(self, options: Sequence[str], output: IO[bytes] | None) -> subprocess.Popen[bytes]:
+        """Run it; `output` gets what it prints, standard output if it is None."""
         return subprocess.Popen(
             self.command(options),
             stdout=output,
@@ -87,7 +93,7 @@ def lanes() -> tuple[Lane, Lane, Lane]:
         Lane("spark", tuple(f"tests/{name}" for name in SPARK), effort="0.5"),
         Lane(
             "computing",
-            tuple(f"tests/{name}" for name in COMPUTING),
+            (*(f"tests/{name}" for name in COMPUTING), *apart),
             niceness=5,
             timeout_s=300,
             effort="0.5",
@@ -107,19 +113,23 @@ def main() -> int:
     options = sys.argv[1:]
     bring_clients()
     clusters, *beside = lanes()
-    with ExitStack() as stack:
+    began = time.monotonic()
+    with ExitStack() as stack, ThreadPoolExecutor() as waiting:
         outputs = [stack.enter_context(tempfile.TemporaryFile()) for _ in beside]
         started = [
             stack.enter_context(ended(lane.start(options, output)))
             for lane, output in zip(beside, outputs, strict=True)
         ]
-        statuses = [subprocess.call(clusters.command(options))]
-        statuses += [process.wait() for process in started]
+        processes = [stack.enter_context(ended(clusters.start(options, None))), *started]
+        ends = list(waiting.map(lambda process: (process.wait(), time.monotonic()), processes))
         sys.stdout.flush()
         for output in outputs:
             output.seek(0)
             sys.stdout.buffer.write(output.read())
-    return next((status for status in statuses if status), 0)
+        sys.stdout.buffer.flush()
+    for lane, (status, at) in zip((clusters, *beside), ends, strict=True):
+        print(f"{lane.name}: status {status} after {at - began:.0f} s")
+    return next((status for status, _ in ends if status), 0)
 
 
 @contextmanager
