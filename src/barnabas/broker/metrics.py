@@ -1,11 +1,11 @@
-"""The metrics of a broker about groups, transactions and quotas, under Kafka's names where there is one:
-`barnabas cluster metrics --broker`, JMX there.
+"""The metrics of a broker about groups, dead letters, transactions and quotas, under Kafka's names where it
+has one: `barnabas cluster metrics --broker`, JMX there.
 
 Groups, transactional ids and markers are counted on request, a coordinator's partition per step, between
 which other requests are served. Rebalances, ends of transactions and load times are kept as they happen.
 
-Source: Kafka's GroupCoordinatorMetrics, CoordinatorRuntimeMetricsImpl, TransactionStateManager and
-TransactionMarkerChannelManager; KIP-848.
+Source: Kafka's GroupCoordinatorMetrics, CoordinatorRuntimeMetricsImpl, ShareGroupMetrics,
+TransactionStateManager and TransactionMarkerChannelManager; KIP-848, KIP-1191.
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ from barnabas.transaction.states import TransactionState
 
 if TYPE_CHECKING:
     from barnabas.broker.roles import DescribeClusterRole
+    from barnabas.broker.share.share_groups import ShareGroups
 
 GROUPS = "kafka.server:type=group-coordinator-metrics,name="
 CLASSIC = "kafka.coordinator.group:type=GroupMetadataManager,name="
 TRANSACTIONS = "kafka.server:type=transaction-coordinator-metrics,name="
 MARKERS = "kafka.coordinator.transaction:type=TransactionMarkerChannelManager,name="
 OWN = "barnabas.transaction:type=Transactions,name="
+SHARE_GROUPS = "kafka.server:type=ShareGroupMetrics,name="
 QUOTAS = "barnabas.quotas:type=Clients,name="
 
+OF_TAGS = frozenset('%,=:*?"\\\n')
 Metrics = dict[str, int]
 
 
@@ -54,6 +57,7 @@ def count_steps(
         _of_groups(broker, groups)
         | _of_transactions(broker, states, oldest_ms)
         | _of_quotas(broker)
+        | of_dead_letters(broker.shares.opened)
         | dict(broker.listeners.metrics())
     )
 
@@ -108,6 +112,24 @@ def _of_quotas(broker: DescribeClusterRole) -> Metrics:
         f"{QUOTAS}Known": len(broker.quotas),
         f"{QUOTAS}ThrottledAnswers:Count": broker.quotas.waits,
     }
+
+
+def of_dead_letters(shares: ShareGroups | None) -> Metrics:
+    """Counters of each group whose dead letters this broker has written (KIP-1191)."""
+    found: Metrics = {}
+    for group_id, counts in {} if shares is None else shares.dead_letters.counts.items():
+        for name, value in (
+            ("DeadLetterQueueRecordCount", counts.records),
+            ("DeadLetterQueueTotalProduceRequestsPerSec", counts.writes),
+            ("DeadLetterQueueFailedProduceRequestsPerSec", counts.refused),
+        ):
+            found[f"{SHARE_GROUPS}{name},group={_tag(group_id)}"] = value
+    return found
+
+
+def _tag(text: str) -> str:
+    """A text as the value of a tag, in which some characters have a meaning."""
+    return "".join(f"%{ord(c):02X}" if c in OF_TAGS else c for c in text)
 
 
 def _partitions(prefix: str, coordinators: Coordinators[Any]) -> Metrics:

@@ -175,6 +175,12 @@ kafka.server:type=transaction-coordinator-metrics,name=partition-load-time-max |
     ms from the election to the loaded coordinator, the longest of the last half minute
 kafka.server:type=transaction-coordinator-metrics,name=partition-load-time-avg | gauge
     the average
+kafka.server:type=ShareGroupMetrics,name=DeadLetterQueueRecordCount,group=* | counter
+    dead letters that this broker has written
+kafka.server:type=ShareGroupMetrics,name=DeadLetterQueueTotalProduceRequestsPerSec,group=* | counter
+    requests by which it wrote dead letters
+kafka.server:type=ShareGroupMetrics,name=DeadLetterQueueFailedProduceRequestsPerSec,group=* | counter
+    those of them that failed | grows: dead letters wait, or are lost
 barnabas.quotas:type=Clients,name=Known | gauge
     clients whose use is measured: some limit is theirs
 barnabas.quotas:type=Clients,name=ThrottledAnswers:Count | counter

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from barnabas.broker.share.dead_letter_records import LetterOrigin, keys_and_values, letter_records
+from barnabas.broker.metrics import SHARE_GROUPS, of_dead_letters
 from barnabas.broker.share.dead_letter_topics import CREATES, DeadLetterTopics
-from barnabas.broker.share.dead_letters import READS_MAX, DeadLetters
+from barnabas.broker.share.dead_letters import READS_MAX, DeadLetters, LetterCounts
+from barnabas.broker.share.letters.letter_records import (
+    LetterOrigin,
+    keys_and_values,
+    letter_records,
+)
 from barnabas.broker.share.open_letters import DELIVERED_TOO_OFTEN, REJECTED, DeadLetter
 from barnabas.broker.share.share_partition import (
     GAP,
@@ -30,6 +36,8 @@ from barnabas.metadata.image.image import GROUP, TOPIC, MetadataImage
 from barnabas.metadata.records.config_record import ConfigRecord
 from barnabas.metadata.records.partition_record import PartitionRecord
 from barnabas.metadata.records.topic_record import TopicRecord
+from barnabas.monitoring.exposition import Exposition
+from barnabas.monitoring.table import metrics
 from barnabas.record.batch import HEADER_SIZE, iterate
 from barnabas.record.builder import build_batch
 from barnabas.record.decode import Record, records_of
@@ -172,7 +180,7 @@ def test_markers_and_missing_records_have_no_key_and_value() -> None:
     data = build_batch([(b"a", b"b")], timestamp_ms=0) + build_batch(
         [(b"\0\0\0\1", b"x")], timestamp_ms=0, base_offset=1, control=True
     )
-    found, end = keys_and_values(data, 0, 5)
+    found, end = keys_and_values(data, [(0, 5)])
     assert found == {0: (b"a", b"b")} and end == 2
 
 
@@ -201,6 +209,8 @@ class World:
             log_start_offset=0, high_watermark=END, log_end_offset=END, read_job=self._read_job
         )
         self.read_faults: list[Exception] = []
+        self.reads: list[int] = []
+        """The offsets at which the log was read."""
         partition = SimpleNamespace(topic="t", readable_log=lambda epoch, leader_only: self.log)
         self.led: Any = SimpleNamespace(key=KEY, has_ended=False, partition=partition)
         self.done: list[DeadLetter] = []
@@ -235,6 +245,7 @@ class World:
         data = build_batch(records, timestamp_ms=0, base_offset=base)
 
         def job() -> bytes:
+            self.reads.append(offset)
             if self.read_faults:
                 raise self.read_faults.pop()
             return data if base + 2 <= up_to else b""
@@ -290,6 +301,56 @@ def test_copies_are_read_as_far_as_one_read_reaches_and_then_further() -> None:
     assert world.done == [letter]
 
 
+def test_letters_of_one_batch_read_it_once() -> None:
+    world = World(copies=True)
+    letters = [DeadLetter(at, at, 2, REJECTED) for at in (0, 1, 3)]
+    for letter in letters:
+        world.letters.send(world.led, letter, partial(world.done.append, letter))
+    advance(world.ports, 50)
+    found = [record for _ in range(2) for record in world.answer()]
+    assert keys(found) == [b"k0", b"k1", b"k3"] and world.done == letters
+    assert world.reads == [0, 3], "the records 0 and 1 are one batch"
+
+
+def test_dead_letters_are_counted_by_group() -> None:
+    world = World()
+    world.begin(0, 2)
+    world.answer(ErrorCode.NOT_ENOUGH_REPLICAS)
+    advance(world.ports, 200)
+    world.answer()
+    shares: Any = SimpleNamespace(dead_letters=world.letters)
+    world.letters.counts["a,b=c"] = LetterCounts(1, 1, 0)
+    found = of_dead_letters(shares)
+    assert [found[f"{SHARE_GROUPS}{name},group=g"] for name in NAMES] == [3, 2, 1]
+    page = Exposition(metrics())
+    for mbean, value in found.items():
+        page.add_named(mbean, value)
+    name = b"kafka_server_sharegroupmetrics_deadletterqueuerecordcount_total"
+    assert name + b'{group="g"} 3' in page.text()
+    assert name + b'{group="a%2Cb%3Dc"} 1' in page.text()
+    assert of_dead_letters(None) == {}
+
+
+def test_a_letter_waits_for_no_other_that_cannot_be_read_yet() -> None:
+    world = World(copies=True)
+    world.log.high_watermark = 2
+    early, late = DeadLetter(1, 1, 2, REJECTED), DeadLetter(2, 3, 2, REJECTED)
+    for letter in (late, early):
+        world.letters.send(world.led, letter, partial(world.done.append, letter))
+    advance(world.ports, 50)
+    assert keys(world.answer()) == [b"k1"] and world.done == [early]
+    world.log.high_watermark = END
+    advance(world.ports, 5_001)
+    assert keys(world.answer()) == [b"k2", b"k3"] and world.done == [early, late]
+
+
+NAMES = (
+    "DeadLetterQueueRecordCount",
+    "DeadLetterQueueTotalProduceRequestsPerSec",
+    "DeadLetterQueueFailedProduceRequestsPerSec",
+)
+
+
 def keys(records: list[Record]) -> list[bytes | None]:
     return [record.key for record in records]
 
@@ -337,7 +398,7 @@ def test_a_batch_that_cannot_be_decoded_takes_no_other_keys_and_values_along() -
     damaged = bytearray(build_batch([(b"a", b"b"), (b"c", b"d")], timestamp_ms=0))
     damaged[HEADER_SIZE:] = bytes(len(damaged) - HEADER_SIZE)
     data = bytes(damaged) + build_batch([(b"e", b"f")], timestamp_ms=0, base_offset=2)
-    found, end = keys_and_values(data, 0, 5)
+    found, end = keys_and_values(data, [(0, 5)])
     assert found[2] == (b"e", b"f") and end == 3
 
 

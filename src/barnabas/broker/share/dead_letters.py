@@ -6,7 +6,7 @@ used or refuses it for good; where a topic refuses some records for what they ar
 letter of a share partition that has ended is dropped: the next leader begins with it again, so that a dead
 letter is written at least once.
 
-A leader copies records only once its high watermark is past them; a new leader waits for that.
+:mod:`barnabas.broker.share.letters.letter_copies` reads what they copy.
 
 Letters for one partition follow one another, several of them in one batch where they fit.
 
@@ -16,25 +16,25 @@ Source: ``ShareGroupDLQStateManager`` of Apache Kafka 4.4, which gives up after 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from barnabas.broker.share.dead_letter_records import (
+from barnabas.broker.share.dead_letter_topics import DeadLetterTopics, LetterTarget
+from barnabas.broker.share.led_partitions import LedSharePartition
+from barnabas.broker.share.letters.letter_copies import Copies, CopyResult, LetterCopies
+from barnabas.broker.share.letters.letter_records import (
     Copied,
     LetterOrigin,
     LetterRecords,
-    keys_and_values,
     letter_records,
 )
-from barnabas.broker.share.dead_letter_topics import DeadLetterTopics, LetterTarget
-from barnabas.broker.share.led_partitions import LedSharePartition
 from barnabas.broker.share.open_letters import DeadLetter
 from barnabas.broker.transaction.peers import Peers
 from barnabas.client.network.connection import ChannelError
 from barnabas.log.errors import CorruptLogError
 from barnabas.ports import Ports
 from barnabas.record.builder import build_batch
-from barnabas.types import Buffer
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.create_topics_request import CreatableTopic
 from barnabas.wire.messages.produce_request import (
@@ -44,8 +44,6 @@ from barnabas.wire.messages.produce_request import (
 )
 
 PURPOSE = "dead letters"
-COPY_BYTES_MAX = 1 << 20
-"""Bytes that are read from the log at a time."""
 PART_RECORDS_MAX = 500
 """Records that are made at a time: others are served in between."""
 FIRST_PAUSE_MS = 100.0
@@ -117,6 +115,18 @@ class _Part(NamedTuple):
     """The letter's next offset once they are written."""
 
 
+@dataclass(slots=True)
+class LetterCounts:
+    """Counters of one group's dead letters since the broker began."""
+
+    records: int = 0
+    """Records that were written."""
+    writes: int = 0
+    """Requests in which the group had records."""
+    refused: int = 0
+    """Those of them that ended in an error."""
+
+
 class DeadLetters:
     """All that are not written yet."""
 
@@ -134,11 +144,14 @@ class DeadLetters:
         self._topics = topics
         self._create = create
         self._timeout_ms = timeout_ms
+        self._copies = LetterCopies(ports)
         self._creating: dict[str, list[_Job]] = {}
         """Letters that wait for a topic's creation."""
         self._queues: dict[LetterTarget, list[_Part]] = {}
         self._sending: set[LetterTarget] = set()
         self._closed = False
+        self.counts: dict[str, LetterCounts] = {}
+        """Counters by group; a group is missing until the first of its letters is sent."""
 
     def __repr__(self) -> str:
         return f"DeadLetters({len(self._queues)} targets, {len(self._sending)} sending)"
@@ -187,43 +200,26 @@ class DeadLetters:
     # Copies
 
     def _copy(self, job: _Job, target: LetterTarget) -> None:
-        """Read the records, where that may block. Those that the log no longer has are written without
-        their keys and values."""
+        """Read the records. Those that the log no longer has are written without their keys and values."""
         first = job.next_offset
         last = min(job.letter.last, first + job.records_max - 1)
-        try:
-            read = self._reading(job, first, last)
-        except KafkaError as error:
-            self._failed(job, error)
-            return
-        except OSError:
-            read = None
-        if read is None:
-            self._failed(job, None)
-            return
 
-        def done(result: Any) -> None:
-            job.reads_failed += isinstance(result, CorruptLogError)
-            damaged = isinstance(result, CorruptLogError) and job.reads_failed < READS_MAX
-            if damaged or isinstance(result, OSError):
-                self._failed(job, None)
-                return
-            copied, end = ({}, first) if isinstance(result, Exception) else result
-            self._queue(job, target, copied, min(last, end - 1) if end > first else last)
+        def done(result: CopyResult) -> None:
+            if isinstance(result, CorruptLogError):
+                job.reads_failed += 1
+                if job.reads_failed >= READS_MAX:
+                    self._queue(job, target, {}, last)
+                    return
+                result = None
+            if isinstance(result, Copies):
+                end = result.end
+                self._queue(
+                    job, target, result.by_offset, min(last, end - 1) if end > first else last
+                )
+            else:
+                self._failed(job, result)
 
-        self._ports.background.run(
-            "dead letters", lambda: keys_and_values(read(), first, last), done
-        )
-
-    def _reading(self, job: _Job, first: int, last: int) -> Callable[[], Buffer] | None:
-        """Reads the records; None where this leader has them and cannot say yet that they are committed."""
-        log = job.led.partition.readable_log(-1, leader_only=True)
-        if log.log_start_offset > last or log.log_end_offset <= first:
-            return bytes
-        if log.high_watermark <= min(last, log.log_end_offset - 1):
-            return None
-        begin = max(first, log.log_start_offset)
-        return log.read_job(begin, COPY_BYTES_MAX, up_to=log.high_watermark)
+        self._copies.read(job.led, first, last, done)
 
     def _queue(self, job: _Job, target: LetterTarget, copied: Copied, last: int) -> None:
         if self._is_over(job):
@@ -261,6 +257,8 @@ class DeadLetters:
         if not parts:
             return
         self._sending.add(target)
+        for group_id in _groups_of(parts):
+            self.counts.setdefault(group_id, LetterCounts()).writes += 1
         leader = self._topics.leader_of(target)
         done = partial(self._on_answer, target, parts)
         if leader < 0:
@@ -280,6 +278,7 @@ class DeadLetters:
     def _on_answer(self, target: LetterTarget, parts: list[_Part], answer: Any) -> None:
         self._sending.discard(target)
         error = _error_of(answer)
+        self._count(parts, error)
         if error is not None and error.code in FINAL and len(parts) > 1:
             for part in parts:
                 part.job.is_alone = True
@@ -293,6 +292,14 @@ class DeadLetters:
                 else:
                     self._failed(part.job, error)
         self._send(target)
+
+    def _count(self, parts: Iterable[_Part], error: KafkaError | None) -> None:
+        if error is not None:
+            for group_id in _groups_of(parts):
+                self.counts[group_id].refused += 1
+            return
+        for part in parts:
+            self.counts[part.job.led.key.group_id].records += len(part.content.records)
 
     def _on_refused(
         self, target: LetterTarget, part: _Part, error: KafkaError, bad: frozenset[int]
@@ -359,6 +366,11 @@ class DeadLetters:
             last=last,
             why=str(error),
         )
+
+
+def _groups_of(parts: Iterable[_Part]) -> list[str]:
+    """The groups of the letters, each once."""
+    return list(dict.fromkeys(part.job.led.key.group_id for part in parts))
 
 
 def _error_of(answer: Any) -> KafkaError | None:

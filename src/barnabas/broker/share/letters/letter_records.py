@@ -6,12 +6,12 @@ Source: ``ShareGroupDLQStateManager.topicProduceData`` and ``ShareGroupDLQRecord
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 from barnabas.broker.share.open_letters import DeadLetter
-from barnabas.record.batch import HEADER_SIZE, CorruptBatchError, iterate
+from barnabas.record.batch import HEADER_SIZE, BatchView, CorruptBatchError, iterate
 from barnabas.record.builder import RecordTuple, write_record
 from barnabas.record.decode import records_of
 from barnabas.types import Buffer
@@ -37,24 +37,35 @@ class LetterRecords(NamedTuple):
     size: int
 
 
-def keys_and_values(data: Buffer, first: int, last: int) -> tuple[Copied, int]:
-    """The records from `first` to `last` in `data` that can be decoded, and the offset from which on `data`
-    says nothing."""
+def keys_and_values(data: Buffer, spans: Sequence[tuple[int, int]]) -> tuple[Copied, int]:
+    """The records in `data` that can be decoded and are in one of `spans`, and the offset from which on the
+    data say nothing. `spans` are first and last offsets, sorted."""
     found: dict[int, tuple[bytes | None, bytes | None]] = {}
-    end = first
+    end, last = spans[0][0], max(last for _, last in spans)
     for view in iterate(data):
         header = view.header
         if header.base_offset > last:
             break
         end = max(end, header.last_offset + 1)
-        if header.is_control or header.last_offset < first:
+        inside = [s for s in spans if s[0] <= header.last_offset and s[1] >= header.base_offset]
+        if header.is_control or not inside:
             continue
         with suppress(CorruptBatchError):  # its producer wrote it so: consumers reject it, too
-            for record in records_of(view, start=first):
-                if record.offset > last:
-                    break
-                found[record.offset] = (record.key, record.value)
+            for offset, copied in _within(view, inside):
+                found[offset] = copied
     return found, end
+
+
+def _within(
+    view: BatchView, spans: Sequence[tuple[int, int]]
+) -> Iterator[tuple[int, tuple[bytes | None, bytes | None]]]:
+    """The records of one batch that are in one of `spans`, by offset."""
+    last = max(last for _, last in spans)
+    for record in records_of(view, start=spans[0][0]):
+        if record.offset > last:
+            break
+        if any(low <= record.offset <= high for low, high in spans):
+            yield record.offset, (record.key, record.value)
 
 
 def letter_records(

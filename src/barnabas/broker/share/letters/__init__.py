@@ -1,0 +1,1 @@
+"""Contents of dead letters: their records, and the keys and values that they copy."""
