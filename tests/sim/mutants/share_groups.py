@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from barnabas.broker.share import share_partition
 from barnabas.broker.share.in_flight import Piece
 from barnabas.broker.share.led_partitions import LedPartitions
 from barnabas.broker.share.share_partition import RELEASE, SharePartition
+from barnabas.share import machine
 from barnabas.share.delivery import DeliveryState
+from barnabas.share.machine import ShareMachine
+from barnabas.share.state import ShareState
 from barnabas.sim.run import Plan
 from tests.sim.mutants.planting import Mutant, Patch
 
@@ -58,6 +62,15 @@ def limit_exceeded() -> list[Patch]:
     return [(LedPartitions, "limits", one_more)]
 
 
+def snapshot_without_batches() -> list[Patch]:
+    honest = vars(machine)["snapshot_of"]
+
+    def bare(state: ShareState) -> Any:
+        return honest(replace(state, batches=()))
+
+    return [(machine, "snapshot_of", bare)]
+
+
 def release_archives() -> list[Patch]:
     return [
         (
@@ -68,6 +81,20 @@ def release_archives() -> list[Patch]:
     ]
 
 
+def released_not_delivered() -> list[Patch]:
+    def at_end(self: SharePartition) -> int:
+        return self.in_flight.end
+
+    return [(SharePartition, "next_fetch_offset", at_end)]
+
+
+def pruned_too_far() -> list[Patch]:
+    def all_committed(self: ShareMachine) -> int:
+        return self._journal.committed
+
+    return [(ShareMachine, "redundant_before", all_committed)]
+
+
 MUTANTS = (
     Mutant("record-held-twice", "a record is delivered to a member while another one holds it",
            held_twice, SHARES),
@@ -76,5 +103,11 @@ MUTANTS = (
     Mutant("delivery-not-counted", "a record that is delivered again is not counted",
            delivery_not_counted, SHARES),
     Mutant("delivered-too-often", "records are delivered once more than the limit", limit_exceeded, SHARES),
+    Mutant("share-snapshot-without-batches", "a snapshot of a share state has its start and no batches",
+           snapshot_without_batches, SHARES),
     Mutant("release-archives", "a record that is released is not delivered again", release_archives, SHARES),
+    Mutant("released-not-delivered", "records that are available again are passed over",
+           released_not_delivered, SHARES),
+    Mutant("share-state-pruned", "share coordinators delete records that they need",
+           pruned_too_far, SHARES),
 )  # fmt: skip
