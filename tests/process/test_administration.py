@@ -3,11 +3,13 @@ up, settings without a restart, leaders that return by themselves; processes are
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from barnabas.cli.main import main
 from barnabas.client.admin import BROKER, TOPIC
 from barnabas.host.client import connect
 from barnabas.testing.cluster import Cluster
@@ -20,6 +22,7 @@ from barnabas.wire.messages.unregister_broker_request import UnregisterBrokerReq
 from barnabas.wire.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from barnabas.wire.schema import Message
 from bench.wire import active_controller
+from tests.json_shapes import assert_documented
 from tests.process.load import view, wait_for_leader, wait_until_whole
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(240)]
@@ -111,7 +114,9 @@ def test_no_producer_id_is_given_twice_whichever_node_dies(cluster: Cluster) -> 
     assert len(set(given)) == len(given)
 
 
-def test_a_broker_that_is_given_up_leaves_everything_and_may_come_back(cluster: Cluster) -> None:
+def test_a_broker_that_is_given_up_leaves_everything_and_may_come_back(
+    cluster: Cluster, capfd: pytest.CaptureFixture[str]
+) -> None:
     with connect(cluster.bootstrap) as client:
         client.create_topic("given-up", 3, 3)
     wait_until_whole(cluster, "given-up")
@@ -120,7 +125,13 @@ def test_a_broker_that_is_given_up_leaves_everything_and_may_come_back(cluster: 
     cluster.wait_for(
         lambda: all(victim not in p.isr for p in view(cluster, "given-up").values()), "its absence"
     )
-    assert ask(cluster, UnregisterBrokerRequest(broker_id=victim)).error_code == 0
+    for verb, id_of in (("unregister", "broker"), ("unregister-controller", "controller")):
+        words = ["cluster", verb, "--id", str(victim), "-b", cluster.bootstrap, "--json"]
+        capfd.readouterr()
+        assert main(words) == 0
+        told = json.loads(capfd.readouterr().out)
+        assert_documented(words, told)
+        assert told[id_of] == victim
     assert ask(cluster, UnregisterBrokerRequest(broker_id=victim)).error_code
     with connect(cluster.bootstrap) as client:
         known = {broker.node_id for broker in client.describe_cluster().brokers}

@@ -17,6 +17,7 @@ from barnabas.host.network import machine_name
 from barnabas.wire.messages.api_versions_request import ApiVersionsRequest
 from barnabas.wire.messages.api_versions_response import ApiVersionsResponse
 from bench.wire import ask
+from tests.json_shapes import assert_documented
 from tests.process.launch import barnabas
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -174,7 +175,9 @@ def test_a_static_quorum_is_made_dynamic(controllers: Controllers) -> None:
     assert "controller.quorum.bootstrap.servers=" in done.stdout
     told = controllers.wait_for(lambda told: None not in directories(told).values())
     assert controllers.features() == {**before, "kraft.version": 1}
-    assert "already" in controllers.quorum("make-dynamic").stdout
+    again = json.loads(controllers.quorum("make-dynamic", "--json").stdout)
+    assert_documented(["quorum", "make-dynamic"], again)
+    assert not again["changed"] and len(again["voters"]) == 3
     follower = next(node for node in NODES if node != told["leader_id"])
     assert controllers.quorum("remove-controller", str(follower)).returncode == 0
     assert sorted(directories(controllers.described())) == sorted({*NODES} - {follower})

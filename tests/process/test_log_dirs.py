@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from barnabas.host.client import connect
+from tests.json_shapes import assert_documented
 from tests.process.launch import wait_until
 from tests.process.two_directories import TwoDirectories
 
@@ -28,8 +30,11 @@ def test_a_replica_moves_though_its_node_is_killed(tmp_path: Path) -> None:
         node.kill()
         node.hurry()
         node.start()
-        done = node.move(target, "--wait")
-        assert (done.returncode, done.stdout[:10]) == (0, "1 replica "), done.stderr
+        done = node.move(target, "--wait", "--json")
+        assert (done.returncode, done.stderr) == (0, "")
+        told = json.loads(done.stdout)
+        assert_documented(["log", "dirs", "move"], told)
+        assert told["are_there"] and told["replicas"] == ["t-0"]
         assert [len(node.replicas()[path]) for path in (source, target)] == [0, 1]
         with connect(node.bootstrap) as client:
             numbers = [int((record.value or b"").split()[0]) for record in client.read(["t"])]

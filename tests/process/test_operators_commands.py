@@ -276,3 +276,29 @@ def test_a_second_broker_of_one_id_says_who_has_it(cluster: Cluster, tmp_path: P
         for process in processes:
             process.kill()
             process.wait()
+
+
+def test_levels_are_moved_and_programs_learn_it(run: Command) -> None:
+    told = run.json("features", "downgrade", "-f", "group.version=0", "--dry-run")
+    (moved,) = told["features"]
+    assert told["dry_run"] and (moved["name"], moved["after"]) == ("group.version", 0)
+    assert run.json("features", "upgrade", "-f", f"group.version={moved['before']}") == {
+        "dry_run": False,
+        "features": [],
+    }
+
+
+def test_metadata_are_a_tree_for_programs(run: Command) -> None:
+    run("topics", "create", "seen", "-p", "1", "-r", "3")
+    rows = run.json("metadata", "tree", "/topics/byName", "--depth", "2")
+    assert {"path": "/topics/byName/seen/name", "is_folder": False} in rows
+    assert run.json("metadata", "cat", "/topics/byName/seen")["name"] == "seen"
+
+
+def test_files_that_are_written_are_named_to_programs(run: Command, tmp_path: Path) -> None:
+    written = run.json("debug", "bundle", "-o", str(tmp_path / "bundle.tar.gz"))
+    assert written["path"] == str(tmp_path / "bundle.tar.gz")
+    assert {"versions.json", "cluster/topics.json"} <= set(written["files"])
+    boards = json.loads(run("dashboards", "write", str(tmp_path / "boards"), "--json", where=[]))
+    assert_documented(["dashboards", "write"], boards)
+    assert all(Path(board).exists() for board in boards)

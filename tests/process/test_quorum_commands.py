@@ -9,10 +9,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from barnabas.cli.local.free_ports import FreePorts
+from tests.json_shapes import assert_documented
 from tests.process.launch import barnabas
 
 pytestmark = pytest.mark.process
@@ -88,6 +90,13 @@ def nodes(tmp_path: Path) -> Iterator[Nodes]:
     nodes.close()
 
 
+def documented(command: str, printed: str) -> Any:
+    """The JSON that it printed, in the documented shape."""
+    found = json.loads(printed)
+    assert_documented(command.split(), found)
+    return found
+
+
 def test_a_quorum_grows_shrinks_and_is_recovered_by_commands(nodes: Nodes) -> None:
     nodes.format(1, "--standalone")
     nodes.format(2, "--no-initial-controllers")
@@ -106,12 +115,17 @@ def test_a_quorum_grows_shrinks_and_is_recovered_by_commands(nodes: Nodes) -> No
     assert tried.returncode == 0 and "voter to add: 2" in tried.stdout
     assert nodes.voters() == [1]
     for node in (2, 3):
-        added = nodes.quorum("add-controller", str(nodes.file(node)))
+        added = nodes.quorum("add-controller", str(nodes.file(node)), "--json")
         assert added.returncode == 0, added.stderr
+        change = documented("quorum add-controller", added.stdout)
+        assert [v["node_id"] for v in change["voters_before"]] == list(range(1, node))
     assert nodes.voters() == [1, 2, 3]
     twice = nodes.quorum("add-controller", str(nodes.file(3)))
     assert twice.returncode == 1 and "DUPLICATE_VOTER" in twice.stderr
 
+    tried = nodes.quorum("remove-controller", "3", "--dry-run", "--json")
+    change = documented("quorum remove-controller", tried.stdout)
+    assert change["dry_run"] and "2 voters are left" in change["notes"][0]
     removed = nodes.quorum("remove-controller", "3")
     assert removed.returncode == 0, removed.stderr
     assert "continues as an observer" in removed.stdout
@@ -147,8 +161,9 @@ def test_a_quorum_grows_shrinks_and_is_recovered_by_commands(nodes: Nodes) -> No
         assert told.returncode == ("--cut" not in words)
         assert log.read_bytes() == damaged
     assert "give up what is missing with --cut" in told.stderr
-    done = barnabas("quorum", "recover", str(nodes.file(3)), "--yes", "--cut")
+    done = barnabas("quorum", "recover", str(nodes.file(3)), "--yes", "--cut", "--json")
     assert done.returncode == 0, done.stderr
+    assert documented("quorum recover", done.stdout)["is_damaged"]
     nodes.start(3)
     nodes.wait_for("node 3 leads alone", lambda: nodes.voters() == [3])
 

@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.pipeline.audit.audit_run import AuditError, run_audit
+from barnabas.pipeline.audit.replica_check import Finding
 from barnabas.pipeline.jobs.job_file import Job, load, parse
 from barnabas.pipeline.jobs.job_run import JobRun
 from barnabas.pipeline.mirror.group_offsets import translated_offsets
@@ -123,9 +124,9 @@ def test_a_mirror_brings_records_once_and_offsets_of_groups(
     ]
 
 
-def audited(job: Job, spark: SparkSession, say: Callable[[str], None]) -> tuple[int, int]:
+def audited(job: Job, spark: SparkSession, tell: Callable[[Finding], None]) -> tuple[int, int]:
     assert job.audit is not None
-    return run_audit(job.name, job.audit, job.source.options, spark, say)
+    return run_audit(job.name, job.audit, job.source.options, spark, tell)
 
 
 @pytest.mark.interop
@@ -138,7 +139,7 @@ def test_an_audit_reads_all_replicas_and_names_what_differs(
     write(bootstrap, "audited", (b"%d" % n for n in range(500)), partition=0)
     environment = {"KAFKA": bootstrap, "DATA": str(tmp_path)}
     live = (EXAMPLES / "audit.toml").read_text().replace('"flights"', '"audited"')
-    said: list[str] = []
+    said: list[Finding] = []
     replicas, records = audited(parse("audit.toml", live, environment), spark, said.append)
     assert (replicas, records, said) == (6, 1500, [])
     report = json.loads((tmp_path / "audit.json").read_text())
@@ -158,6 +159,6 @@ def test_an_audit_reads_all_replicas_and_names_what_differs(
     text = f'kind = "audit"\nname = "a"\n[audit]\nfolders = ["{original}", "{copy}"]\n'
     with pytest.raises(AuditError, match="1 findings in 2 replicas"):
         audited(parse("audit.toml", text, {}), spark, said.append)
-    (line,) = said
+    line = str(*said)
     assert line.startswith(f"{topic}-0 on {copy}, {log} at ")
     assert line.endswith("the CRC does not match")

@@ -16,6 +16,11 @@ BEGIN_S = 0.5
 """Work that is done earlier has no line."""
 
 
+def has_onlooker(as_json: bool = False) -> bool:
+    """Whether a person looks on: not where the output is for a program."""
+    return sys.stderr.isatty() and not as_json
+
+
 class ProgressLine:
     """How many of `total` things (`unit`, in the plural) are done; `total` None: it is not known."""
 
@@ -24,7 +29,7 @@ class ProgressLine:
     ) -> None:
         self._unit = unit
         self._total = total
-        self._is_shown = sys.stderr.isatty() if is_shown is None else is_shown
+        self._is_shown = has_onlooker() if is_shown is None else is_shown
         self._began_s = time.monotonic()
         self._next_s = self._began_s + BEGIN_S
         self._width = 0
@@ -40,8 +45,9 @@ class ProgressLine:
     ) -> None:
         self.remove()
 
-    def update(self, done: int) -> None:
-        """Show it, if the last time was long enough ago."""
+    def update(self, done: int, total: int | None = None) -> None:
+        """Show it, if the last time was long enough ago; with another `total` where that has changed."""
+        self._total = self._total if total is None else total
         if not self._is_shown or (now_s := time.monotonic()) < self._next_s:
             return
         self._next_s = now_s + INTERVAL_S

@@ -114,7 +114,9 @@ class PipelineTest:
 
     def run(self) -> None:
         """Write what is there now, then end; the next call continues. Raises `RunFailedError`."""
-        JobRun(self.job, self._spark, self.lines.append).run(available_now=True)
+        JobRun(self.job, self._spark, lambda told: self.lines.append(str(told))).run(
+            available_now=True
+        )
 
     def records(self, topic: str) -> list[FoundRecord]:
         """The records that are committed in a topic of the test's cluster, by partition and offset."""

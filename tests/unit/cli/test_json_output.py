@@ -21,6 +21,17 @@ STATES = {
     "migrate status", "log dirs describe", "pipeline status",
 }  # fmt: skip
 """The commands that show a state."""
+WITHOUT_JSON = {
+    "up": "runs until Ctrl-C; cluster.json says where its nodes are",
+    "node start": "runs until SIGTERM; its log is JSON lines by configuration",
+    "zookeeper start": "runs until SIGTERM",
+    "console": "runs until Ctrl-C; its only line is an address for a person",
+    "completion bash": "prints a script for a shell",
+    "completion zsh": "prints a script for a shell",
+    "completion fish": "prints a script for a shell",
+    "completion words": "is asked by those scripts, which take one name a line",
+}
+"""Commands without ``--json``, and why there is nothing for a program to read."""
 
 
 def commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
@@ -29,6 +40,10 @@ def commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
         return
     for sub, inner in command.commands.items():
         yield from commands(f"{name} {sub}".strip(), inner)
+
+
+def every_command() -> set[str]:
+    return {name for name, _ in commands("", typer.main.get_command(build(list(COMMANDS))))}
 
 
 def with_option(option: str) -> set[str]:
@@ -40,8 +55,23 @@ def with_option(option: str) -> set[str]:
     }
 
 
+def test_every_command_has_json_where_that_makes_sense() -> None:
+    assert every_command() - with_option("--json") == set(WITHOUT_JSON)
+
+
+def test_json_has_one_name_and_one_parameter_in_every_command() -> None:
+    root = typer.main.get_command(build(list(COMMANDS)))
+    found = {
+        parameter.name
+        for _, command in commands("", root)
+        for parameter in command.params
+        if "--json" in parameter.opts
+    }
+    assert found == {"as_json"}
+
+
 def test_every_command_with_json_has_a_documented_shape() -> None:
-    assert with_option("--json") - set(OUTPUTS) == set()
+    assert with_option("--json") == set(OUTPUTS)
 
 
 def test_every_command_that_shows_a_state_can_be_watched() -> None:

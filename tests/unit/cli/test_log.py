@@ -26,6 +26,7 @@ from barnabas.transaction.record_codec import encode_record as encode_transactio
 from barnabas.transaction.states import TransactionState
 from barnabas.transaction.transaction import Transaction
 from barnabas.types import TopicPartition, Uuid, uuid_text
+from tests.json_shapes import assert_documented
 
 ID = Uuid(b"i" * 16)
 TRANSACTION = Transaction(
@@ -150,6 +151,18 @@ def test_events_and_tree_of_the_metadata_log(
     assert event["reason"] == "broker 1 died" and event["subject"] == "t-0"
     assert main(["log", "tree", str(tmp_path), "/topics/byName/t"]) == 0
     told = json.loads(capsys.readouterr().out)
+    assert main(["log", "tree", str(tmp_path), "/topics/byName/t", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == told
+    words = ["metadata", "tree", "/topics/byName", "--depth", "2", "-s", str(tmp_path)]
+    assert main([*words, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert_documented(words, rows)
+    assert rows[:2] == [
+        {"path": "/topics/byName/t", "is_folder": True},
+        {"path": "/topics/byName/t/name", "is_folder": False},
+    ]
+    assert main(words) == 0
+    assert capsys.readouterr().out.startswith("t/\n  name\n")
     assert told["id"] == uuid_text(ID) and told["0"]["leader"] == 2
     assert main(["log", "tree", str(tmp_path), "/nowhere"]) == 1
     assert main(["log", "events", str(tmp_path / "no")]) == 2

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -27,6 +29,7 @@ from barnabas.zookeeper.layout.cluster_state_znodes import CONTROLLER, MIGRATION
 from barnabas.zookeeper.migration import claim
 from barnabas.zookeeper.operations import Create, Multi, NodeData
 from barnabas.zookeeper.znode_tree import ZnodeTree
+from tests.json_shapes import assert_documented
 from tests.unit.zookeeper.test_migration import CLUSTER, of, topic, topics_of
 
 CLUSTER_ID = "J7s9e8PPTKOO47PxzI39VA"
@@ -143,6 +146,13 @@ def run(*words: object) -> str:
         raise done.exception
     assert done.exit_code == 0, done.output
     return done.output
+
+
+def run_for_programs(*words: object) -> Any:
+    """The JSON that it prints, in the documented shape."""
+    found = json.loads(run(*words, "--json"))
+    assert_documented(["migrate", str(words[0])], found)
+    return found
 
 
 def copied(nodes: Sequence[Node]) -> str:
@@ -271,17 +281,25 @@ def test_copy_refuses_directories_of_another_cluster(znodes: Znodes, nodes: list
 def test_a_dry_run_of_revert_changes_nothing(znodes: Znodes, under_kraft: list[Node]) -> None:
     before = {path: node.data for path, node in znodes.read(AT).items()}
     assert "znodes would be written" in revert(under_kraft, "--dry-run")
+    told = json.loads(revert(under_kraft, "--dry-run", "--json"))
+    assert_documented(["migrate", "revert"], told)
     assert {path: node.data for path, node in znodes.read(AT).items()} == before
     assert all(node.has_a_quorum for node in under_kraft)
-    revert(under_kraft)
+    told = json.loads(revert(under_kraft, "--json"))
+    assert_documented(["migrate", "revert"], told)
+    assert [row["node_id"] for row in told["directories"]] == [1, 2]
     check_reverted(znodes, under_kraft)
 
 
 def test_a_dry_run_of_copy_changes_nothing(znodes: Znodes, nodes: list[Node]) -> None:
     files = [node.file for node in nodes]
     assert "would be copied" in run("copy", *files, "--zookeeper", AT, "--dry-run")
+    told = run_for_programs("copy", *files, "--zookeeper", AT, "--dry-run")
+    assert (told["dry_run"], told["partitions"], told["directories"]) == (True, 1, [])
     assert znodes.tree.find(CONTROLLER) is None
     assert not any(node.has_a_quorum for node in nodes)
+    told = run_for_programs("copy", *files, "--zookeeper", AT)
+    assert [row["node_id"] for row in told["directories"]] == [1, 2]
 
 
 def test_revert_without_nodes_gives_a_running_cluster_back(
@@ -290,6 +308,10 @@ def test_revert_without_nodes_gives_a_running_cluster_back(
     home = under_kraft[0].directory
     at = ("revert", "--zookeeper", AT, "--metadata", home, "--yes")
     assert "would elect" in run(*at, "--dry-run")
+    told = run_for_programs(*at, "--dry-run")
+    assert told["dry_run"] and told["znodes"] > 0
+    release = ("release", *at[1:])
+    assert run_for_programs(*release, "--dry-run") == told
     assert znodes.tree.find(MIGRATION) is not None
     assert "Restart the brokers" in run(*at)
     assert topics(znodes) == ("a", "b")

@@ -10,6 +10,7 @@ import pytest
 from barnabas.cli.main import main
 from barnabas.pipeline.cluster_client import ClusterClient
 from barnabas.pipeline.errors import WriteRefusedError
+from tests.json_shapes import assert_documented
 from tests.unit.pipeline.fake_cluster import FakeCluster
 from tests.unit.pipeline.streaming_query import Query
 
@@ -56,7 +57,11 @@ def test_a_stuck_batch_is_freed_once_that_is_confirmed(
     words = ["pipeline", "ledger", verb, "--staging", str(query.options.staging), option, "1"]
     assert main([*words, query.id]) == 2
     assert "--yes" in capsys.readouterr().err
-    assert main([*words, query.id, "--yes"]) == 0
+    capsys.readouterr()
+    assert main([*words, query.id, "--yes", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert_documented(words, told)
+    assert told == {"application": query.id, "next_batch": 2 if verb == "skip" else 1}
     query.start("new", 90)
     assert sum(cluster.ends.values()) == landed
 
@@ -87,3 +92,16 @@ def test_a_job_that_reads_files_is_explained_without_a_cluster(
     assert main(["pipeline", "explain", str(job), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["source"], found["ranges"]) == ("/data/incoming", [])
+
+
+def test_a_valid_job_is_described_to_programs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("KAFKA", "h:1"), ("DATA", "/data")):
+        monkeypatch.setenv(name, value)
+    jobs = Path(__file__).parents[3] / "examples" / "pipelines"
+    for name in ("files_to_topic.toml", "topic_to_table.toml", "clickstream.toml"):
+        assert main(["pipeline", "validate", str(jobs / name), "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert_documented(["pipeline", "validate"], found)
+        assert all(query["sources"] for query in found["queries"])

@@ -28,5 +28,5 @@ def test_a_failure_ends_the_reading_of_an_endless_input() -> None:
         writer.failure = ValueError("refused")
 
     connected: Any = SimpleNamespace(run_for=run_for)
-    _write(connected, writer, repeat(b"y"), lambda line: ProducerRecord("t", line))
+    _write(connected, writer, repeat(b"y"), lambda line: ProducerRecord("t", line), is_shown=False)
     assert writer.sent == TURN_RECORDS

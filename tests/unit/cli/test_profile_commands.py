@@ -12,6 +12,7 @@ from barnabas.cli.connection.variables import BOOTSTRAP, COMMAND_CONFIG, PROFILE
 from barnabas.cli.main import main
 from barnabas.cli.profiles.own_file import own_file, read_own, with_profile
 from barnabas.host.secrets.config_files import security_of
+from tests.json_shapes import assert_documented
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +25,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_profile_is_made_listed_used_and_deleted(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["profiles", "create", "test", "-b", "test:1"]) == 0
+    assert main(["profiles", "create", "test", "-b", "test:1", "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert_documented(["profiles", "create"], made)
+    assert made == {"name": "test", "file": str(own_file())}
     assert main(["profiles", "create", "live", "-b", "live:1,live:2", "--use"]) == 0
     assert own_file().stat().st_mode & 0o777 == 0o600
     assert own_file().parent.stat().st_mode & 0o777 == 0o700
@@ -36,8 +40,13 @@ def test_a_profile_is_made_listed_used_and_deleted(capsys: pytest.CaptureFixture
         ("test", "test:1", False),
     ]
     assert find_bootstrap(None, None) == "live:1,live:2"
-    assert main(["profiles", "use", "test"]) == 0 and find_bootstrap(None, None) == "test:1"
-    assert main(["profiles", "delete", "test"]) == 0
+    for verb in ("use", "delete"):
+        if verb == "delete":
+            assert find_bootstrap(None, None) == "test:1"
+        assert main(["profiles", verb, "test", "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert_documented(["profiles", verb], told)
+        assert told == {"name": "test"}
     assert list(read_own()) == ["profile.live.bootstrap.servers"]
     assert main(["profiles", "use", "tset"]) == 2
     assert "there is no profile 'tset': there are live" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from errno import ENOSPC
@@ -12,9 +13,11 @@ from typer.testing import CliRunner
 
 from barnabas.cli.commands.storage import app
 from barnabas.cli.failure import Failure
+from barnabas.cli.main import main
 from barnabas.config.meta_properties import read_meta_properties
 from barnabas.host.disk import HostDisk
 from barnabas.raft.bootstrap_snapshot import first_snapshot_path
+from tests.json_shapes import assert_documented
 
 CLUSTER_ID = "c3RvcmFnZS1mb3JtYXQtdA"
 DIRECTORY_ID = "JEXY6aqzQY-32P5TStzaFg"
@@ -24,6 +27,26 @@ CONTROLLER = (
     "listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093\n"
     "controller.listener.names=CONTROLLER\n"
 )
+
+
+def test_programs_learn_what_was_formatted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, directory = tmp_path / "server.properties", tmp_path / "1"
+    file.write_text(f"{CONTROLLER}log.dirs={directory}\n")
+    assert main(["storage", "random-uuid", "--json"]) == 0
+    drawn = json.loads(capsys.readouterr().out)
+    assert_documented(["storage", "random-uuid"], drawn)
+    cluster_id = drawn["cluster_id"]
+    words = ["storage", "format", str(file), "--cluster-id", cluster_id, "--standalone"]
+    assert main([*words, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert_documented(words, told)
+    assert told == {"node_id": 1, "cluster_id": cluster_id, "directories": [str(directory)]}
+    assert main(["storage", "info", str(file), "--json"]) == 0
+    info = json.loads(capsys.readouterr().out)
+    assert_documented(["storage", "info"], info)
+    assert info["directories"][str(directory)]["cluster.id"] == cluster_id
 
 
 def _format(file: Path, *words: str) -> None:

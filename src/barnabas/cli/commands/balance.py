@@ -108,7 +108,7 @@ def balance(
         refused: dict[TopicPartition, KafkaError] = {}
         if plan.changes and not dry_run:
             with _signals_interrupt():
-                refused = _carry_out(connected, plan, at_once, rate)
+                refused = _carry_out(connected, plan, at_once, rate, as_json=as_json)
     if as_json:
         show(True, _as_dict(plan, refused, executed=not dry_run), table_of(None))
     for tp, error in refused.items():
@@ -155,14 +155,15 @@ def weights_of(
 
 
 def _carry_out(
-    connected: Connected, plan: BalancePlan, at_once: int, rate: int | None
+    connected: Connected, plan: BalancePlan, at_once: int, rate: int | None, *, as_json: bool
 ) -> dict[TopicPartition, KafkaError]:
     """Move wave by wave, then give each partition that changed to its preferred leader."""
     refused: dict[TopicPartition, KafkaError] = {}
     order = [*plan.copied, *[tp for tp in sorted(plan.changes) if tp not in set(plan.copied)]]
     waves = [order[start : start + at_once] for start in range(0, len(order), at_once)]
     for number, wave in enumerate(waves, 1):
-        say(f"wave {number} of {len(waves)}: {counted(len(wave), 'partition')}", err=True)
+        if not as_json:
+            say(f"wave {number} of {len(waves)}: {counted(len(wave), 'partition')}", err=True)
         wanted = {tp: plan.changes[tp] for tp in wave}
         try:
             if rate is not None:
@@ -170,18 +171,18 @@ def _carry_out(
                 targets = {tp: (states[tp], replicas) for tp, replicas in wanted.items()}
                 throttling.throttle(connected, throttling.moves_of({}, targets), rate)
             refused |= ask_for(connected, dict(wanted))
-            watch(connected, [tp for tp in wave if tp not in refused])
+            watch(connected, [tp for tp in wave if tp not in refused], as_json=as_json)
             if rate is not None:
                 throttling.lift(connected)
         except KeyboardInterrupt:
-            _take_back(connected, wave, rate)
+            _take_back(connected, wave, rate, as_json=as_json)
             raise Failure(
                 f"interrupted: what was still moving of wave {number} went back,"
                 f" {number - 1} of {len(waves)} waves were done",
                 INTERRUPTED,
             ) from None
         except (KafkaError, ChannelError) as error:
-            _take_back(connected, wave, rate)
+            _take_back(connected, wave, rate, as_json=as_json)
             raise Failure(
                 f"what was still moving of wave {number} went back, {number - 1} of {len(waves)} waves were"
                 f" done: {error}"
@@ -190,13 +191,15 @@ def _carry_out(
     return refused
 
 
-def _take_back(connected: Connected, wave: Sequence[TopicPartition], rate: int | None) -> None:
+def _take_back(
+    connected: Connected, wave: Sequence[TopicPartition], rate: int | None, *, as_json: bool
+) -> None:
     """Cancel what is still under way of a wave, and lift its throttle. Raises :class:`Failure`, which says
     what is left to do, where that is not possible or is interrupted."""
     try:
         going = [tp for tp in under_way(connected) if tp in set(wave)]
         ask_for(connected, dict.fromkeys(going))
-        watch(connected, going)
+        watch(connected, going, as_json=as_json)
         if rate is not None:
             throttling.lift(connected)
     except (KafkaError, ChannelError, KeyboardInterrupt) as error:

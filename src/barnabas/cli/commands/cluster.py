@@ -18,6 +18,7 @@ from barnabas.cli.connection.connect import (
     AsJson,
     Bootstrap,
     Data,
+    answer,
     show,
     table_of,
 )
@@ -170,6 +171,7 @@ def unregister(
     force: bool = typer.Option(False, "--force", help="Also where it is alive."),
     bootstrap: Bootstrap = None,
     data: Data = None,
+    as_json: AsJson = False,
 ) -> None:
     """Have the cluster forget a broker. It leaves every ISR, but its replicas stay assigned to it: move them
     first (`barnabas reassign plan --drain`)."""
@@ -185,7 +187,11 @@ def unregister(
             for partition in topic.partitions.values()
         )
         connected.call(unregister_broker(connected.client, broker))
-    say(f"broker {broker} is not registered any more")
+    answer(
+        as_json,
+        {"broker": broker, "assigned_partitions": assigned},
+        f"broker {broker} is not registered any more",
+    )
     if assigned:
         say(f"it still has replicas of {counted(assigned, 'partition')} assigned", err=True)
 
@@ -195,13 +201,18 @@ def forget_controller(
     controller: int = typer.Option(..., "--id", "-i", help="The controller that is gone for good."),
     bootstrap: Bootstrap = None,
     data: Data = None,
+    as_json: AsJson = False,
 ) -> None:
     """Have the cluster forget a controller that is gone. The feature levels it supported no longer bind the
     cluster. A voter stays one until `barnabas quorum remove-controller`. A controller that runs registers
     again."""
     with reach(bootstrap, data) as connected:
         connected.call(unregister_controller(connected.client, controller))
-    say(f"controller {controller} is not registered any more")
+    answer(
+        as_json,
+        {"controller": controller},
+        f"controller {controller} is not registered any more",
+    )
 
 
 def states_of(topics: Iterable[TopicMetadata]) -> dict[str, int]:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import typer
 
+from barnabas.cli.connection.connect import AsJson, answer
 from barnabas.cli.failure import Failure
-from barnabas.cli.plain_text import say
 from barnabas.monitoring.boards.alerts import RUNBOOK, rules_text
 from barnabas.monitoring.boards.boards import BOARDS
 from barnabas.monitoring.boards.panels import board_json
@@ -28,6 +28,7 @@ def write(
     runbook: str = typer.Option(
         RUNBOOK, metavar="URL", help="Where docs/troubleshooting.md is, for the links of alerts."
     ),
+    as_json: AsJson = False,
 ) -> None:
     """Write boards for Grafana (cluster, topics, groups, quorum, transactions, Spark) and a file of alert
     rules for Prometheus; files of these names are replaced."""
@@ -41,5 +42,5 @@ def write(
             (directory / name).write_text(text, encoding="utf-8")
     except OSError as error:
         raise Failure(f"{error.filename} cannot be written: {error.strerror}") from error
-    for name in files:
-        say(directory / name)
+    written = [str(directory / name) for name in files]
+    answer(as_json, written, *written)

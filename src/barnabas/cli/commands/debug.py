@@ -12,9 +12,9 @@ from pathlib import Path
 
 import typer
 
-from barnabas.cli.connection.connect import Bootstrap, Data, find_bootstrap
+from barnabas.cli.connection.connect import AsJson, Bootstrap, Data, answer, find_bootstrap
 from barnabas.cli.failure import Failure
-from barnabas.cli.plain_text import counted, say
+from barnabas.cli.plain_text import counted
 from barnabas.cli.reports.debug_bundle import (
     Entry,
     NodePlace,
@@ -45,6 +45,7 @@ def bundle(
     ),
     bootstrap: Bootstrap = None,
     data: Data = None,
+    as_json: AsJson = False,
 ) -> None:
     """Write one archive with configurations, logs, metrics, pages about the cluster, headers of the last
     batches and versions. Passwords are left out, and so are all records."""
@@ -53,7 +54,7 @@ def bundle(
     target = output or Path(time.strftime(f"{FOLDER}-%Y%m%d-%H%M%S.tar.gz"))
     nodes = [*_of_up(data), *_given(node, node_log)]
     where = ["--bootstrap", find_bootstrap(bootstrap, data)]
-    count = 0
+    written: list[str] = []
     try:
         private = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with open(private, "wb") as file, tarfile.open(fileobj=file, mode="w:gz") as archive:
@@ -61,10 +62,11 @@ def bundle(
                 member = tarfile.TarInfo(f"{FOLDER}/{name}")
                 member.size, member.mtime = len(content), int(time.time())
                 archive.addfile(member, io.BytesIO(content))
-                count += 1
+                written.append(name)
     except OSError as error:
         raise Failure(f"{target} cannot be written: {error.strerror}") from error
-    say(f"{target}: {counted(count, 'file')}")
+    found = {"path": str(target), "files": written}
+    answer(as_json, found, f"{target}: {counted(len(written), 'file')}")
 
 
 def _entries(nodes: list[NodePlace], where: list[str]) -> Iterator[Entry]:

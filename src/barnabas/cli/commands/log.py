@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from barnabas.cli.commands import log_dirs
-from barnabas.cli.connection.connect import USAGE, event_line
+from barnabas.cli.connection.connect import USAGE, JsonAnyway, event_line
 from barnabas.cli.connection.metadata_log_reader import Stretch, events_in
 from barnabas.cli.connection.voter_events import VoterEvents
 from barnabas.cli.failure import Failure
@@ -75,6 +75,7 @@ def events(
 def tree(
     directory: Path = typer.Argument(..., help=f"A node's log directory, or its {FOLDER}."),
     path: str = typer.Argument("/", help="As /topics/byName/flights/0."),
+    as_json: JsonAnyway = False,
 ) -> None:
     """The cluster's metadata at the end of the log, as JSON."""
     image = replayed(directory)

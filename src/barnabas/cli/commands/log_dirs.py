@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import typer
 
-from barnabas.cli.connection.connect import USAGE, AsJson, Bootstrap, Data, cluster, show, table_of
+from barnabas.cli.connection.connect import (
+    USAGE,
+    AsJson,
+    Bootstrap,
+    Data,
+    answer,
+    cluster,
+    show,
+    table_of,
+)
 from barnabas.cli.failure import Failure
-from barnabas.cli.plain_text import counted, say
+from barnabas.cli.plain_text import counted
+from barnabas.cli.progress import ProgressLine, has_onlooker
 from barnabas.cli.watching import watched
 from barnabas.host.client import Connected
 from barnabas.types import by_topic, is_int32
@@ -68,6 +79,7 @@ def move(
     wait: bool = typer.Option(False, "--wait", "-w", help="Until they are there."),
     bootstrap: Bootstrap = None,
     data: Data = None,
+    as_json: AsJson = False,
 ) -> None:
     """Move replicas to another log directory of their broker; where they are moving there already, or
     are there, nothing changes."""
@@ -84,20 +96,24 @@ def move(
         ]
     )
     with cluster(bootstrap, data) as connected:
-        answer = connected.call(connected.client.ask_node(broker, request))
+        moved = connected.call(connected.client.ask_node(broker, request))
         refused = [
             f"{topic.topic_name}-{part.partition_index}: {ErrorCode(part.error_code).name}"
-            for topic in answer.results
+            for topic in moved.results
             for part in topic.partitions
             if part.error_code
         ]
         if refused:
             raise Failure("; ".join(refused))
-        while wait and not _are_there(connected, broker, to, set(names)):
-            time.sleep(POLL_S)
+        if wait:
+            _wait(connected, broker, to, set(names), is_shown=has_onlooker(as_json))
     one, many = ("is in", "are in") if wait else ("goes to", "go to")
     verb = one if len(names) == 1 else many
-    say(f"{counted(len(names), 'replica')} {verb} {to} of broker {broker}")
+    answer(
+        as_json,
+        {"broker": broker, "directory": to, "replicas": replica, "are_there": wait},
+        f"{counted(len(names), 'replica')} {verb} {to} of broker {broker}",
+    )
 
 
 def _name_of(text: str) -> tuple[str, int]:
@@ -107,15 +123,49 @@ def _name_of(text: str) -> tuple[str, int]:
     return topic, int(index)
 
 
-def _are_there(connected: Connected, broker: int, path: str, names: set[tuple[str, int]]) -> bool:
-    """Raises `Failure` where the directory has failed, or a replica does not move there any more."""
-    found = {row["directory"]: row for row in _described(connected, broker)}[path]
+def _wait(
+    connected: Connected, broker: int, path: str, names: set[tuple[str, int]], *, is_shown: bool
+) -> None:
+    """Stay until the replicas are in the directory, with their bytes that are there as progress. Raises
+    `Failure`."""
+    with ProgressLine("bytes", is_shown=is_shown) as line:
+        while True:
+            coming = _coming(_described(connected, broker), path, names)
+            if not coming.left:
+                return
+            line.update(coming.copied, coming.total)
+            time.sleep(POLL_S)
+
+
+class Coming(NamedTuple):
+    """How far copies of replicas are on their way to a directory."""
+
+    left: int
+    """Replicas that are not there yet."""
+    copied: int
+    """Bytes of all that are in the directory."""
+    total: int
+    """Bytes that they have there and where they come from, at the most."""
+
+
+def _coming(rows: Sequence[dict[str, Any]], path: str, names: set[tuple[str, int]]) -> Coming:
+    """How far they are, by the directories of the broker. Raises `Failure` where the directory has failed, or
+    a replica does not move there any more."""
+    found = {row["directory"]: row for row in rows}[path]
     if found["error"]:
         raise Failure(f"{path}: {found['reason'] or found['error']}")
-    here = {(r["topic"], r["partition"]): r["future"] for r in found["replicas"]}
-    for topic, index in sorted(names - here.keys()):
+    there = {(r["topic"], r["partition"]): r for r in found["replicas"]}
+    for topic, index in sorted(names - there.keys()):
         raise Failure(f"{topic}-{index} does not move to {path} any more")
-    return not any(here[name] for name in names)
+    largest: dict[tuple[str, int], int] = {}
+    for replica in (replica for row in rows for replica in row["replicas"]):
+        name = replica["topic"], replica["partition"]
+        largest[name] = max(largest.get(name, 0), replica["bytes"])
+    return Coming(
+        sum(there[name]["future"] for name in names),
+        sum(there[name]["bytes"] for name in names),
+        sum(largest[name] for name in names),
+    )
 
 
 def _described(connected: Connected, broker: int) -> list[dict[str, Any]]:

@@ -7,13 +7,22 @@ znodes: those of a cluster that keeps its metadata in ZooKeeper, as the records 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from barnabas.cli.commands.log import replayed
-from barnabas.cli.connection.connect import USAGE, Bootstrap, Data, cluster
+from barnabas.cli.connection.connect import (
+    USAGE,
+    AsJson,
+    Bootstrap,
+    Data,
+    JsonAnyway,
+    answer,
+    cluster,
+)
 from barnabas.cli.connection.metadata_log_reader import MetadataLogReader, found_quorum
 from barnabas.cli.connection.quorum_client import quorum_client
 from barnabas.cli.connection.zookeeper_reader import read_znodes
@@ -58,20 +67,29 @@ def tree(
     bootstrap: Bootstrap = None,
     data: Data = None,
     zookeeper: ZooKeeperAt = None,
+    as_json: AsJson = False,
 ) -> None:
     """The names below a path; those that end with a slash have more below them."""
     image = image_of(snapshot, bootstrap, data) if zookeeper is None else of_znodes(zookeeper)
-
-    def show(at: str, level: int) -> None:
-        for name in browsing.children(image, at):
-            say(INDENT * level + name)
-            if level + 1 < depth:
-                show(f"{at}/{name}", level + 1)
-
     try:
-        show(path, 0)
+        found = list(_below(image, path.rstrip("/"), depth, 0))
     except browsing.NoSuchPathError as error:
         raise Failure(str(error)) from error
+    rows = [
+        {"path": f"{at}/{name}".rstrip("/"), "is_folder": name.endswith("/")}
+        for at, name, _ in found
+    ]
+    answer(as_json, rows, *(INDENT * level + name for _, name, level in found))
+
+
+def _below(
+    image: MetadataImage, path: str, depth: int, level: int
+) -> Iterator[tuple[str, str, int]]:
+    """(path, name, level) of the names below a path, `depth` levels deep. Raises ``NoSuchPathError``."""
+    for name in browsing.children(image, path or "/"):
+        yield path, name, level
+        if level + 1 < depth:
+            yield from _below(image, f"{path}/{name}".rstrip("/"), depth, level + 1)
 
 
 @app.command()
@@ -81,6 +99,7 @@ def cat(
     bootstrap: Bootstrap = None,
     data: Data = None,
     zookeeper: ZooKeeperAt = None,
+    as_json: JsonAnyway = False,
 ) -> None:
     """Everything at and below a path, as JSON."""
     image = image_of(snapshot, bootstrap, data) if zookeeper is None else of_znodes(zookeeper)

@@ -11,6 +11,7 @@ import dataclasses
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import typer
 
@@ -18,8 +19,9 @@ from barnabas.cli.commands import migrate_online
 from barnabas.cli.commands.metadata import image_of
 from barnabas.cli.commands.storage import load_node_file
 from barnabas.cli.confirming import USAGE, DryRun, Yes, confirm
-from barnabas.cli.connection.connect import AsJson, Bootstrap, Data, show, table_of
+from barnabas.cli.connection.connect import AsJson, Bootstrap, Data, answer, show, table_of
 from barnabas.cli.connection.controller_directories import (
+    NodeDirectory,
     check_metadata,
     check_not_begun,
     check_owners,
@@ -34,6 +36,7 @@ from barnabas.cli.connection.zookeeper_reader import read_znodes
 from barnabas.cli.connection.zookeeper_writer import write_znodes
 from barnabas.cli.failure import Failure
 from barnabas.cli.plain_text import counted, say
+from barnabas.config.node import NodeConfig
 from barnabas.controller.migration_state import ZkMigrationState
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.records.partition_record import PartitionRecord
@@ -94,6 +97,7 @@ def copy(
         False, "--standalone", help="This controller is the whole quorum at first (KIP-853)."
     ),
     dry_run: bool = DryRun,
+    as_json: AsJson = False,
 ) -> None:
     """Let the quorum of these controllers begin with what the znodes say. Brokers are stopped before; those
     on ZooKeeper that start afterwards take no writes."""
@@ -109,27 +113,57 @@ def copy(
         for config in controllers:
             check_not_begun(config, standalone=standalone)
         if dry_run:
-            say(f"{_counted(copying.records_of(znodes))} would be copied; nothing was done")
+            would_be = Copied(found.cluster_id, copying.records_of(znodes))
+            sentence = f"{would_be} would be copied; nothing was done"
+            answer(as_json, would_be.describe(dry_run, []), sentence)
             return
         znodes = _claimed(zookeeper, int(controllers[0].node_id))
-        records = copying.records_of(znodes)
-        for config in controllers:
+        copied = Copied(found.cluster_id, copying.records_of(znodes))
+        formatted = [
+            NodeDirectory(config.node_id, directory)
+            for config in controllers
             for directory in format_controller(
-                config, found.cluster_id, records, standalone=standalone
-            ):
-                say(f"node {config.node_id}: {directory}")
-    say(
-        f"{_counted(records)}: start the controllers, then"
+                config, found.cluster_id, copied.records, standalone=standalone
+            )
+        ]
+    answer(
+        as_json,
+        copied.describe(dry_run, formatted),
+        *formatted,
+        f"{copied}: start the controllers, then"
         " the brokers under KRaft, and compare with"
-        f" `barnabas migrate compare --zookeeper {zookeeper} --bootstrap HOST:PORT`"
+        f" `barnabas migrate compare --zookeeper {zookeeper} --bootstrap HOST:PORT`",
     )
 
 
-def _counted(records: Sequence[Message]) -> str:
-    topics = sum(isinstance(record, TopicRecord) for record in records)
-    partitions = sum(isinstance(record, PartitionRecord) for record in records)
-    held = f"{counted(topics, 'topic')} with {counted(partitions, 'partition')}"
-    return f"{held}, {counted(len(records), 'record')}"
+class Copied(NamedTuple):
+    """The records that a quorum begins with."""
+
+    cluster_id: str
+    records: Sequence[Message]
+
+    @property
+    def topics(self) -> int:
+        return sum(isinstance(record, TopicRecord) for record in self.records)
+
+    @property
+    def partitions(self) -> int:
+        return sum(isinstance(record, PartitionRecord) for record in self.records)
+
+    def __str__(self) -> str:
+        held = f"{counted(self.topics, 'topic')} with {counted(self.partitions, 'partition')}"
+        return f"{held}, {counted(len(self.records), 'record')}"
+
+    def describe(self, dry_run: bool, directories: Sequence[NodeDirectory]) -> dict[str, Any]:
+        """The counts for programs."""
+        return {
+            "dry_run": dry_run,
+            "cluster_id": self.cluster_id,
+            "topics": self.topics,
+            "partitions": self.partitions,
+            "records": len(self.records),
+            "directories": [place._asdict() for place in directories],
+        }
 
 
 @app.command()
@@ -180,6 +214,7 @@ def revert(
     ),
     yes: bool = Yes,
     dry_run: bool = DryRun,
+    as_json: AsJson = False,
 ) -> None:
     """Go back to ZooKeeper: the znodes say what the log says, the nodes' directories are a ZooKeeper broker's
     again, and their metadata logs are removed. All nodes are stopped before. Where it fails it is to be
@@ -187,7 +222,7 @@ def revert(
     if not files:
         if directories_only:
             raise Failure("--directories-only is of nodes: name their files", USAGE)
-        migrate_online.release(zookeeper, metadata, yes, dry_run)
+        migrate_online.release(zookeeper, metadata, yes, dry_run, as_json)
         return
     configs = [load_node_file(file) for file in files]
     home = str(metadata.parent if metadata.name == f"{METADATA_TOPIC}-0" else metadata)
@@ -200,7 +235,8 @@ def revert(
         is_released = findings.state_of(znodes) is MigrationState.NONE
         if is_released and (directories_only or any(map(is_half_reverted, configs))):
             if dry_run:
-                say(f"the metadata logs of nodes {nodes} would be removed; nothing was done")
+                sentence = f"the metadata logs of nodes {nodes} would be removed; nothing was done"
+                answer(as_json, _way_back_of(dry_run, 0, []), sentence)
                 return
             confirm(f"The metadata logs of nodes {nodes} are removed.", yes)
             give_back_to_zookeeper(configs)
@@ -212,19 +248,39 @@ def revert(
             transactions = _way_back(znodes, image_of(Path(home), None, None))
             written = sum(len(transaction.operations) - 1 for transaction in transactions)
             if dry_run:
-                say(
+                sentence = (
                     f"{written} znodes would be written, and the metadata logs of nodes {nodes} removed;"
                     " nothing was done"
                 )
+                answer(as_json, _way_back_of(dry_run, written, []), sentence)
                 return
             confirm(f"The metadata logs of nodes {nodes} are removed then.", yes)
             write_znodes(zookeeper, transactions)
             give_back_to_zookeeper(configs)
             write_znodes(zookeeper, [claim.release(read_znodes(zookeeper))])
-        for config in configs:
-            for directory in forget_quorum(config):
-                say(f"node {config.node_id}: {directory}")
-    say(f"{written} znodes written: start the brokers on ZooKeeper")
+        changed = _forgotten(configs)
+    answer(
+        as_json,
+        _way_back_of(dry_run, written, changed),
+        *changed,
+        f"{written} znodes written: start the brokers on ZooKeeper",
+    )
+
+
+def _forgotten(configs: Sequence[NodeConfig]) -> list[NodeDirectory]:
+    """The directories that have no quorum any more."""
+    return [
+        NodeDirectory(config.node_id, directory)
+        for config in configs
+        for directory in forget_quorum(config)
+    ]
+
+
+def _way_back_of(
+    dry_run: bool, znodes: int, directories: Sequence[NodeDirectory]
+) -> dict[str, Any]:
+    rows = [place._asdict() for place in directories]
+    return {"dry_run": dry_run, "znodes": znodes, "directories": rows}
 
 
 @app.command()
@@ -235,6 +291,7 @@ def finalize(
     data: Data = None,
     yes: bool = Yes,
     dry_run: bool = DryRun,
+    as_json: AsJson = False,
 ) -> None:
     """End the way back: /migration goes, and /controller stays, so that no broker on ZooKeeper can rule."""
     znodes = read_znodes(zookeeper)
@@ -247,12 +304,14 @@ def finalize(
     missing = _read_findings(znodes).copied["topics"] and not image.topics_by_name
     if missing or not image.brokers:
         raise Failure("the cluster under KRaft has no topics, or no brokers: start it, and compare")
+    final = {"dry_run": dry_run, "cluster_id": _read_findings(znodes).cluster_id}
     if dry_run:
-        say("/migration would be removed, which ends the way back; nothing was done")
+        sentence = "/migration would be removed, which ends the way back; nothing was done"
+        answer(as_json, final, sentence)
         return
     confirm("There is no way back to ZooKeeper then.", yes)
     write_znodes(zookeeper, [claim.end_of_way_back(znodes)])
-    say("the migration is final: ZooKeeper is needed no more")
+    answer(as_json, final, "the migration is final: ZooKeeper is needed no more")
 
 
 def _claimed(zookeeper: str, controller: int) -> Mapping[str, NodeData]:

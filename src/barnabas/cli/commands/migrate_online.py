@@ -12,8 +12,9 @@ from rich.table import Table
 from barnabas.cli.commands.metadata import image_of
 from barnabas.cli.commands.storage import load_node_file
 from barnabas.cli.confirming import USAGE, DryRun, Yes, confirm
-from barnabas.cli.connection.connect import AsJson, Bootstrap, Data, show, table_of
+from barnabas.cli.connection.connect import AsJson, Bootstrap, Data, answer, show, table_of
 from barnabas.cli.connection.controller_directories import (
+    NodeDirectory,
     check_metadata,
     check_not_begun,
     check_owners,
@@ -62,6 +63,7 @@ def start(
         help="As 3.9-IV0, the highest that brokers of Apache Kafka 3.9 know; else the latest.",
     ),
     dry_run: bool = DryRun,
+    as_json: AsJson = False,
 ) -> None:
     """Format these controllers for the migration of a running cluster, and say what comes next. Brokers serve
     on; nothing is changed in ZooKeeper."""
@@ -75,24 +77,34 @@ def start(
         raise Failure(str(error)) from error
     if not found.cluster_id:
         raise Failure(f"{zookeeper} has no cluster that ever ran")
-    for sentence in (*found.notes, *findings.notes_of_level(level_of(features))):
-        say(sentence)
+    notes = (*found.notes, *findings.notes_of_level(level_of(features)))
+    if not as_json:
+        for sentence in notes:
+            say(sentence)
     if found.preventing:
         raise Failure("; ".join(found.preventing))
     with stopped_nodes(configs):
         check_owners(configs, found.cluster_id)
         for config in configs:
             check_not_begun(config, standalone=standalone)
+        begun = {"dry_run": dry_run, "cluster_id": found.cluster_id, "notes": notes}
         if dry_run:
             names = ", ".join(str(config.node_id) for config in configs)
-            say(f"the directories of controllers {names} would be formatted; nothing was done")
+            answer(
+                as_json,
+                {**begun, "directories": []},
+                f"the directories of controllers {names} would be formatted; nothing was done",
+            )
             return
-        for config in configs:
+        formatted = [
+            NodeDirectory(config.node_id, directory)
+            for config in configs
             for directory in format_controller(
                 config, found.cluster_id, [], standalone=standalone, features=features
-            ):
-                say(f"node {config.node_id}: {directory}")
-    say(_NEXT)
+            )
+        ]
+    rows = [place._asdict() for place in formatted]
+    answer(as_json, {**begun, "directories": rows}, *formatted, _NEXT)
 
 
 def level_of(features: Mapping[str, int] | None) -> int:
@@ -164,6 +176,7 @@ def release(
     ),
     yes: bool = Yes,
     dry_run: bool = DryRun,
+    as_json: AsJson = False,
 ) -> None:
     """Give a running cluster back to ZooKeeper: its brokers are in ZooKeeper mode again, its controllers are
     stopped. What the log has and the znodes lack is written first; then a broker is elected controller."""
@@ -180,16 +193,21 @@ def release(
         except (MalformedZnode, NoWayBackError) as error:
             raise Failure(str(error)) from error
         written = znodes_in(transactions)
+        way_back = {"dry_run": dry_run, "znodes": written, "directories": []}
         if dry_run:
-            say(
+            answer(
+                as_json,
+                way_back,
                 f"{written} znodes would be written, and brokers at {zookeeper} would elect a"
-                " controller among them; nothing was done"
+                " controller among them; nothing was done",
             )
             return
         confirm(f"Brokers at {zookeeper} elect a controller among them.", yes)
         write_znodes(zookeeper, transactions)
         write_znodes(zookeeper, [claim.release(read_znodes(zookeeper))])
-    say(
+    answer(
+        as_json,
+        way_back,
         f"{written} znodes written. Restart the brokers without"
-        " zookeeper.metadata.migration.enable, and format the controllers again before another attempt"
+        " zookeeper.metadata.migration.enable, and format the controllers again before another attempt",
     )

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import typer
 
+from barnabas.cli.connection.connect import JsonAnyway
 from barnabas.cli.failure import Failure
 from barnabas.cli.local.node_health import print_health
 from barnabas.cli.local.node_start import start_node, start_node_of_environment
@@ -41,6 +42,7 @@ def health(
         help="One of the node's metrics.listeners. Default: that of KAFKA_METRICS_LISTENERS, or"
         " http://127.0.0.1:9404.",
     ),
+    as_json: JsonAnyway = False,
 ) -> None:
     """Print the answer of /health/ready; the exit status is 0 if the node is ready, and 1 if it is not."""
     raise typer.Exit(print_health(address, os.environ))

@@ -14,7 +14,7 @@ import typer
 from barnabas.cli.commands.produce import settings_of
 from barnabas.cli.connection.connect import USAGE, AsJson, Bootstrap, Data, cluster, show, table_of
 from barnabas.cli.failure import Failure
-from barnabas.cli.progress import ProgressLine
+from barnabas.cli.progress import ProgressLine, has_onlooker
 from barnabas.cli.reports.perf_figures import Latencies, payloads, rates
 from barnabas.client.network.tasks import TaskOutcome
 from barnabas.client.offsets import EARLIEST, LATEST
@@ -61,7 +61,7 @@ def produce(
         connected.topic(topic)
         producer = connected.producer(settings_of(acks, compression))
         began_s = time.monotonic()
-        with ProgressLine("records", records) as line:
+        with ProgressLine("records", records, is_shown=has_onlooker(as_json)) as line:
             for number in range(records):
                 if rate:
                     _wait_until(connected, began_s + number / rate)
@@ -90,7 +90,7 @@ def consume(
         consumer.inner.assign(dict.fromkeys(connected.partitions_of([topic]), EARLIEST))
         read = size = 0
         began_s = last_s = time.monotonic()
-        with ProgressLine("records", records) as line:
+        with ProgressLine("records", records, is_shown=has_onlooker(as_json)) as line:
             while read < records and time.monotonic() - last_s < SILENT_S_MAX:
                 found = consumer.poll(POLL_MS, min(5_000, records - read))
                 if found:
@@ -160,7 +160,7 @@ def _one_by_one(
             consumer.poll(POLL_MS)  # its first fetch is on its way
         producer = connected.producer(settings)
         began_s = time.monotonic()
-        with ProgressLine("records", records) as line:
+        with ProgressLine("records", records, is_shown=has_onlooker(as_json)) as line:
             for number in range(records):
                 value = next(values)
                 size += len(value)

@@ -25,6 +25,7 @@ from barnabas.cli.connection.connect import (
     USAGE,
     AsJson,
     Bootstrap,
+    answer,
     command_config,
     find_bootstrap,
     show,
@@ -32,7 +33,6 @@ from barnabas.cli.connection.connect import (
 )
 from barnabas.cli.connection.password_prompt import with_password
 from barnabas.cli.failure import Failure
-from barnabas.cli.plain_text import say
 from barnabas.client.network.connection import ChannelError
 from barnabas.wire.errors import KafkaError
 
@@ -111,6 +111,7 @@ def skip(
     staging: Staging = None,
     bootstrap: Bootstrap = None,
     yes: Yes = False,
+    as_json: AsJson = False,
 ) -> None:
     """Take a batch for published: what of it is not in its topics is left out for good, and the query
     continues behind it."""
@@ -122,7 +123,11 @@ def skip(
     rows = f"up to {begun[batch]['rows']} rows are" if batch in begun else "all its rows are"
     _confirm(f"Batch {batch} of {application} is left out: {rows} not written. Continue?", yes)
     _asked(lambda: ledger.skip(batch))
-    say(f"{application} continues with batch {batch + 1}")
+    answer(
+        as_json,
+        {"application": application, "next_batch": batch + 1},
+        f"{application} continues with batch {batch + 1}",
+    )
 
 
 @ledger_app.command()
@@ -134,6 +139,7 @@ def forget(
         int, typer.Option("--from", min=0, help="The first batch to forget; all without it.")
     ] = 0,
     yes: Yes = False,
+    as_json: AsJson = False,
 ) -> None:
     """Take batches for not written: the query, or another one under this name, writes them when it asks
     for them. What is in topics stays, so rows may be there twice."""
@@ -148,7 +154,11 @@ def forget(
     )
     _confirm(question, yes)
     _asked(lambda: ledger.forget(first))
-    say(f"{application} may write batch {first} and those behind it")
+    answer(
+        as_json,
+        {"application": application, "next_batch": first},
+        f"{application} may write batch {first} and those behind it",
+    )
 
 
 def _applications(staging: str | None, bootstrap: str | None) -> list[str]:
@@ -232,5 +242,5 @@ def _confirm(question: str, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise Failure("this cannot be taken back: say --yes where no terminal can be asked", USAGE)
-    if not typer.confirm(question):
+    if not typer.confirm(question, err=True):
         raise Failure("nothing was changed")

@@ -7,6 +7,7 @@ checkpoint, ``compact`` works on tables. Only ``run``, ``explain --plan`` and
 
 from __future__ import annotations
 
+import json
 import logging
 import warnings
 from importlib.util import find_spec
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from barnabas.cli.connection.connect import USAGE, AsJson, show, table_of
+from barnabas.cli.connection.connect import USAGE, AsJson, answer, show, table_of
 from barnabas.cli.failure import Failure
 from barnabas.cli.plain_text import counted, say
 from barnabas.cli.watching import watched
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from barnabas.pipeline.jobs.job_file import Job, Query, Source
+    from barnabas.pipeline.jobs.job_run import Told
 
 T = TypeVar("T")
 
@@ -61,6 +63,7 @@ def run(
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Also warnings of Spark, Java and Python's packages.")
     ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
     """Run a job: a line for each micro-batch with its rows, time by phase, rate and lag in offsets and
     seconds; until Ctrl-C without --available-now. A run that is started again continues where the last one
@@ -84,30 +87,50 @@ def run(
             available_now=available_now,
             settings=settings,
             log_level=log_level,
-            say=say,
+            tell=_tell_as_json if as_json else say,
             remote=remote or "",
         )
 
-    batches, rows = _asked(work)
+    count, rows = _asked(work)
+    unit, units, what = "batch", "batches", "row"
     if job.audit is not None:
-        say(
-            f"{job.name}: {counted(rows, 'record')} in {counted(batches, 'replica')}, nothing is wrong"
-        )
+        unit, units, what = "replica", "replicas", "record"
+    if as_json:
+        say(json.dumps({"job": job.name, units: count, f"{what}s": rows}))
     else:
-        say(f"{job.name}: {counted(rows, 'row')} in {counted(batches, 'batch', 'batches')}")
+        wrong = "" if job.audit is None else ", nothing is wrong"
+        say(f"{job.name}: {counted(rows, what)} in {counted(count, unit, units)}{wrong}")
 
 
-def validate(file: File) -> None:
+def _tell_as_json(told: Told) -> None:
+    say(json.dumps(told.describe()))
+
+
+def validate(file: File, as_json: AsJson = False) -> None:
     """Check a job's file: each error with its line and key. Asks no cluster and starts no Spark."""
     job = _loaded(file)
-    say(f"{file}: {job.name} is a job with {len(job.sinks)} sink(s)")
-    for query in job.queries if job.is_graph else ():
-        sources = ", ".join(source.name for source in job.sources_of(query))
-        steps = " > ".join(step.name for step in job.graph.above(query.reads))
-        say(
-            f"  {query.sinks[0]}: {sources} > {steps or '(no step)'}, {query.output_mode};"
-            f" checkpoint {query.checkpoint}"
-        )
+    queries = [
+        {
+            "sinks": [str(sink) for sink in query.sinks],
+            "sources": [source.name for source in job.sources_of(query)],
+            "steps": [step.name for step in job.graph.above(query.reads)] if job.is_graph else [],
+            "output_mode": query.output_mode,
+            "checkpoint": query.checkpoint,
+        }
+        for query in job.queries
+    ]
+    lines = [
+        f"  {query['sinks'][0]}: {', '.join(query['sources'])} >"
+        f" {' > '.join(query['steps']) or '(no step)'}, {query['output_mode']};"
+        f" checkpoint {query['checkpoint']}"
+        for query in (queries if job.is_graph else ())
+    ]
+    answer(
+        as_json,
+        {"job": job.name, "kind": job.kind, "queries": queries},
+        f"{file}: {job.name} is a job with {len(job.sinks)} sink(s)",
+        *lines,
+    )
 
 
 def explain(

@@ -11,7 +11,7 @@ import typer
 
 from barnabas.cli.connection.connect import USAGE, AsJson, Bootstrap, Data, cluster, show, table_of
 from barnabas.cli.failure import Failure
-from barnabas.cli.progress import ProgressLine
+from barnabas.cli.progress import ProgressLine, has_onlooker
 from barnabas.cli.records.format_string import unescape
 from barnabas.cli.records.input_lines import contents_of, lines_of
 from barnabas.cli.records.record_input import (
@@ -94,7 +94,8 @@ def command(
 
         lines = contents_of(paths) if whole else lines_of(paths, end)
         with RecordWriter(connected, settings, transactional_id) as writer:
-            _write(connected, writer, lines, record_of)
+            is_shown = has_onlooker(as_json) and not sys.stdin.isatty()
+            _write(connected, writer, lines, record_of, is_shown=is_shown)
     table = table_of(None, "topic", "acknowledged")
     table.add_row(topic, str(writer.sent))
     show(as_json, {"topic": topic, "acknowledged": writer.sent}, table)
@@ -105,9 +106,11 @@ def _write(
     writer: RecordWriter,
     lines: Iterator[bytes | None],
     record_of: Callable[[bytes], ProducerRecord],
+    *,
+    is_shown: bool,
 ) -> None:
     """Send every line. A failure ends it at once: the input may never end."""
-    with ProgressLine("records", is_shown=sys.stderr.isatty() and not sys.stdin.isatty()) as line:
+    with ProgressLine("records", is_shown=is_shown) as line:
         for content in lines:
             if content is None:
                 connected.run_for(IDLE_MS)

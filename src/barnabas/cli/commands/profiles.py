@@ -7,9 +7,8 @@ from typing import Any
 
 import typer
 
-from barnabas.cli.connection.connect import USAGE, AsJson, show, table_of
+from barnabas.cli.connection.connect import USAGE, AsJson, answer, show, table_of
 from barnabas.cli.failure import Failure
-from barnabas.cli.plain_text import say
 from barnabas.cli.profiles.named import KEY, names_of, of_profile
 from barnabas.cli.profiles.own_file import (
     login_of,
@@ -55,6 +54,7 @@ def create(
     registry: str | None = typer.Option(None, "--schema-registry", metavar="URL"),
     given: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="May be repeated."),
     use_it: bool = typer.Option(False, "--use", help="Commands that name no profile use it."),
+    as_json: AsJson = False,
 ) -> None:
     """Write a profile; one of this name is replaced. A password stays where it is: the profile names its
     file or variable."""
@@ -83,7 +83,8 @@ def create(
         write_own(using(whole, name) if use_it else whole)
     except (OSError, ValueError) as error:
         raise Failure(str(error), USAGE) from error
-    say(f"profile {name} is in {own_file()}")
+    found = {"name": name, "file": str(own_file())}
+    answer(as_json, found, f"profile {name} is in {own_file()}")
 
 
 @app.command("list")
@@ -108,17 +109,21 @@ def list_(as_json: AsJson = False) -> None:
 
 
 @app.command()
-def use(name: str = typer.Argument(...)) -> None:
+def use(name: str = typer.Argument(...), as_json: AsJson = False) -> None:
     """Have commands that name no cluster and no profile use this one."""
     _change(using, name)
-    say(f"commands use profile {name} where nothing else says where the cluster is")
+    answer(
+        as_json,
+        {"name": name},
+        f"commands use profile {name} where nothing else says where the cluster is",
+    )
 
 
 @app.command()
-def delete(name: str = typer.Argument(...)) -> None:
+def delete(name: str = typer.Argument(...), as_json: AsJson = False) -> None:
     """Delete a profile; the files that it names stay."""
     _change(without_profile, name)
-    say(f"profile {name} is deleted")
+    answer(as_json, {"name": name}, f"profile {name} is deleted")
 
 
 def _read() -> dict[str, str]:

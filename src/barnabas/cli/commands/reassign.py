@@ -135,7 +135,7 @@ def execute(
         refused = {} if dry_run else ask_for(connected, changed)
         _print_result(as_json, "would move" if dry_run else "asked", changed, refused, going)
         if wait and not dry_run:
-            watch(connected, [p for p in (*changed, *going) if p not in refused])
+            watch(connected, [p for p in (*changed, *going) if p not in refused], as_json=as_json)
             if rate is not None and not under_way(connected):
                 throttling.lift(connected)
     if refused:
@@ -181,7 +181,7 @@ def status(
     with cluster(bootstrap, data) as connected:
         rows = ongoing(connected, topic)
         if wait:
-            watch(connected, [row.partition for row in rows])
+            watch(connected, [row.partition for row in rows], as_json=as_json)
             rows = ongoing(connected, topic)
         rates = throttling.rates_in_force(connected)
         estimated = estimate(connected, topic, rows, rates)

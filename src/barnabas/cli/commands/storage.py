@@ -10,6 +10,7 @@ from pathlib import Path
 
 import typer
 
+from barnabas.cli.connection.connect import AsJson, answer
 from barnabas.cli.connection.first_voters import FirstVoters
 from barnabas.cli.connection.lost_voter_check import find_former_life
 from barnabas.cli.connection.unknown_keys import sentences_on_unknown
@@ -36,9 +37,10 @@ _FILE = typer.Argument(help="The node's server.properties.")
 
 
 @app.command("random-uuid")
-def print_random_uuid() -> None:
+def print_random_uuid(as_json: AsJson = False) -> None:
     """Print a new cluster id."""
-    say(uuid_text(random_uuid(os.urandom)))
+    cluster_id = uuid_text(random_uuid(os.urandom))
+    answer(as_json, {"cluster_id": cluster_id}, cluster_id)
 
 
 @app.command("format")
@@ -68,6 +70,7 @@ def format_directories(
         "--replace-lost",
         help="Let a voter whose directory was lost begin with an empty one.",
     ),
+    as_json: AsJson = False,
 ) -> None:
     """Write meta.properties and bootstrap.checkpoint into the node's directories."""
     config = load_node_file(file)
@@ -97,8 +100,8 @@ def format_directories(
         raise Failure(sentence_of(error)) from error
     except ValueError as error:
         raise Failure(str(error)) from error
-    for directory in done:
-        say(f"formatted {directory}")
+    formatted = {"node_id": config.node_id, "cluster_id": cluster_id, "directories": done}
+    answer(as_json, formatted, *(f"formatted {directory}" for directory in done))
     if replace_lost and first.other_voters() and config.metadata_log_dir in done:
         say(
             f"node {config.node_id} votes, and has forgotten its votes and its log if it has run before."
@@ -126,7 +129,7 @@ def _check_never_ran(config: NodeConfig, cluster_id: str, first: FirstVoters) ->
 @app.command()
 def info(
     file: Path = _FILE,
-    as_json: bool = typer.Option(False, "--json", help="For programs."),
+    as_json: AsJson = False,
 ) -> None:
     """Show what the node's directories belong to; exit status 1 where one cannot be used."""
     config = load_node_file(file)

@@ -14,7 +14,7 @@ import typer
 
 from barnabas.cli.commands.storage import load_node_file
 from barnabas.cli.confirming import confirm
-from barnabas.cli.connection.connect import USAGE, Bootstrap, Data
+from barnabas.cli.connection.connect import USAGE, AsJson, Bootstrap, Data, answer
 from barnabas.cli.connection.quorum_client import Controllers, quorum_client
 from barnabas.cli.failure import Failure
 from barnabas.cli.moments import date_text
@@ -26,7 +26,13 @@ from barnabas.host.disk import HostDisk, sentence_of
 from barnabas.host.network import machine_name
 from barnabas.log.errors import CorruptLogError
 from barnabas.raft.core.election_state import QuorumStateError
-from barnabas.raft.quorum_recovery import DAMAGED, RecoveryRefusedError, assess, recover
+from barnabas.raft.quorum_recovery import (
+    DAMAGED,
+    Assessment,
+    RecoveryRefusedError,
+    assess,
+    recover,
+)
 from barnabas.raft.settings import ReplicaSettings, settings_from_node
 from barnabas.raft.storage.snapshot_files import CorruptSnapshotError
 from barnabas.types import Uuid, uuid_from_text, uuid_text
@@ -45,6 +51,7 @@ def add_controller(
     controllers: Controllers = None,
     data: Data = None,
     dry_run: bool = _DRY,
+    as_json: AsJson = False,
 ) -> None:
     """Make a running controller a voter. It must have caught up with the metadata log."""
     config = load_node_file(file)
@@ -52,11 +59,23 @@ def add_controller(
     listeners = config.reached_at(config.controller_listeners, machine_name)
     with quorum_client(bootstrap, controllers, data) as client:
         quorum = client.describe()
-        where = ", ".join(f"{name}://{at}" for name, at in listeners.items())
-        say(f"voter to add: {meta.node_id}, directory {uuid_text(meta.directory_id)}, {where}")
-        view = _print_voters(quorum)
+        where = [f"{name}://{at}" for name, at in listeners.items()]
+        directory_id = uuid_text(meta.directory_id)
+        view = view_of(quorum, "")
+        if not as_json:
+            say(f"voter to add: {meta.node_id}, directory {directory_id}, {', '.join(where)}")
+            _print_voters(view)
+        change = {
+            "dry_run": dry_run,
+            "node_id": meta.node_id,
+            "directory_id": directory_id,
+            "endpoints": where,
+            "voters_before": [voter.as_voter() for voter in view.voters],
+            "notes": [],
+        }
         if dry_run:
-            _check_can_join(view, meta)
+            notes = _check_can_join(view, meta)
+            answer(as_json, {**change, "notes": notes}, *notes)
             return
         request = AddRaftVoterRequest(
             cluster_id=meta.cluster_id,
@@ -68,7 +87,7 @@ def add_controller(
             ],
         )
         client.ask_leader(quorum, request, CHANGE_TIMEOUT_MS)
-    say(f"node {meta.node_id} votes now")
+    answer(as_json, change, f"node {meta.node_id} votes now")
 
 
 def remove_controller(
@@ -80,6 +99,7 @@ def remove_controller(
     controllers: Controllers = None,
     data: Data = None,
     dry_run: bool = _DRY,
+    as_json: AsJson = False,
 ) -> None:
     """Take a voter out of the quorum; it continues as an observer."""
     with quorum_client(bootstrap, controllers, data) as client:
@@ -88,17 +108,31 @@ def remove_controller(
         if node not in voters:
             raise Failure(f"node {node} does not vote; voters are {sorted(voters)}")
         key = _directory_of(voters[node], directory)
-        say(f"voter to remove: {node}, directory {uuid_text(key)}")
-        view = _print_voters(quorum)
-        _say_who_is_left(view, node)
+        view = view_of(quorum, "")
+        notes = _who_is_left(view, node)
+        if not as_json:
+            say(f"voter to remove: {node}, directory {uuid_text(key)}")
+            _print_voters(view)
+            for sentence in notes:
+                say(sentence)
         _check_changeable(view)
+        change = {
+            "dry_run": dry_run,
+            "node_id": node,
+            "directory_id": uuid_text(key),
+            "voters_before": [voter.as_voter() for voter in view.voters],
+            "notes": notes,
+        }
         if dry_run:
+            answer(as_json, change)
             return
         request = RemoveRaftVoterRequest(cluster_id=None, voter_id=node, voter_directory_id=key)
         client.ask_leader(quorum, request, CHANGE_TIMEOUT_MS)
-    say(f"node {node} was taken out of the voters and continues as an observer")
-    say(
-        "with controller.quorum.auto.join.enable=true it joins them again, unless its process ends first"
+    answer(
+        as_json,
+        change,
+        f"node {node} was taken out of the voters and continues as an observer",
+        "with controller.quorum.auto.join.enable=true it joins them again, unless its process ends first",
     )
 
 
@@ -107,6 +141,7 @@ def recover_quorum(
     yes: bool = typer.Option(False, "--yes", help="Do not ask."),
     cut: bool = typer.Option(False, "--cut", help="Give up what a damaged metadata log lacks."),
     dry_run: bool = _DRY,
+    as_json: AsJson = False,
 ) -> None:
     """Make one surviving, stopped controller the whole quorum when the majority is lost for good."""
     config = load_node_file(file)
@@ -119,18 +154,20 @@ def recover_quorum(
 
     try:
         found = assess(disk, settings, config.metadata_log_dir, beyond_what_was_lost)
-        for sentence in found.sentences():
-            say(sentence)
-        if found.last_timestamp_ms >= 0:
-            last = date_text(found.last_timestamp_ms)
-            say(f"The last record here was written at {last} UTC.")
-        say("The other voters' directories must never come back: they are another history.")
-        if found.kraft_version < 1:
-            own = next(v for v in config.voters if v.node_id == meta.node_id)
-            say(f"The voters are static: set controller.quorum.voters={own} in every node's file.")
+        notes = _notes_of(found, config)
+        for sentence in notes:
+            say(sentence, err=as_json)  # beside the question, or the reason of a refusal
+        recovery = {
+            "dry_run": dry_run,
+            "node_id": meta.node_id,
+            "end_offset": found.end.offset,
+            "is_damaged": found.is_damaged,
+            "notes": notes,
+        }
         if found.is_damaged and not cut:
             raise RecoveryRefusedError(f"the log {DAMAGED}")
         if dry_run:
+            answer(as_json, recovery)
             return
         confirm("Make this node the whole quorum?", yes)
         recover(
@@ -150,7 +187,26 @@ def recover_quorum(
         raise Failure(str(error)) from error
     except OSError as error:
         raise Failure(sentence_of(error)) from error
-    say(f"node {meta.node_id} is the quorum from offset {found.end.offset} on; start it")
+    answer(
+        as_json,
+        recovery,
+        f"node {meta.node_id} is the quorum from offset {found.end.offset} on; start it",
+    )
+
+
+def _notes_of(found: Assessment, config: NodeConfig) -> list[str]:
+    """Sentences that an operator must know before this node becomes the whole quorum."""
+    notes = found.sentences()
+    if found.last_timestamp_ms >= 0:
+        last = date_text(found.last_timestamp_ms)
+        notes.append(f"The last record here was written at {last} UTC.")
+    notes.append("The other voters' directories must never come back: they are another history.")
+    if found.kraft_version < 1:
+        own = next(v for v in config.voters if v.node_id == config.node_id)
+        notes.append(
+            f"The voters are static: set controller.quorum.voters={own} in every node's file."
+        )
+    return notes
 
 
 def _identity(config: NodeConfig) -> MetaProperties:
@@ -170,12 +226,10 @@ def _settings(config: NodeConfig, meta: MetaProperties) -> ReplicaSettings:
     return settings_from_node(config, meta, listeners)
 
 
-def _print_voters(quorum: Any) -> QuorumView:
-    view = view_of(quorum, "")
+def _print_voters(view: QuorumView) -> None:
     for voter in view.voters:
         leads = ", leads" if voter.node_id == view.leader_id else ""
         say(f"  voter {voter.identity}{leads}")
-    return view
 
 
 def _directory_of(voter: Any, wanted: str) -> Uuid:
@@ -202,30 +256,35 @@ def _check_changeable(view: QuorumView) -> None:
         )
 
 
-def _check_can_join(view: QuorumView, meta: MetaProperties) -> None:
-    """Refuse what the leader would refuse, as far as it can be seen beforehand. Raises `Failure`."""
+def _check_can_join(view: QuorumView, meta: MetaProperties) -> list[str]:
+    """Refuse what the leader would refuse, as far as it can be seen beforehand; else what there is to know.
+    Raises `Failure`."""
     _check_changeable(view)
     if any(voter.node_id == meta.node_id for voter in view.voters):
         raise Failure(f"node {meta.node_id} is a voter already: it would be refused")
     own = uuid_text(meta.directory_id)
     rows = [o for o in view.observers if (o.node_id, o.directory_id) == (meta.node_id, own)]
+    notes = [
+        f"it is {counted(row.lag, 'record')} behind the leader; it must have caught up to be added"
+        for row in rows
+    ]
     if not rows:
-        say("it does not fetch from the leader yet: start it, or the leader would wait for it")
-    for row in rows:
-        say(
-            f"it is {counted(row.lag, 'record')} behind the leader; it must have caught up to be added"
+        notes.append(
+            "it does not fetch from the leader yet: start it, or the leader would wait for it"
         )
     count = len(view.voters) + 1
-    say(f"{counted(count, 'voter')} would survive the loss of {(count - 1) // 2}")
+    return [*notes, f"{counted(count, 'voter')} would survive the loss of {(count - 1) // 2}"]
 
 
-def _say_who_is_left(view: QuorumView, node: int) -> None:
-    """Say what the quorum is like without `node`. Raises `Failure` where none is left."""
+def _who_is_left(view: QuorumView, node: int) -> list[str]:
+    """Sentences on what the quorum is like without `node`. Raises `Failure` where none is left."""
     left = {voter.node_id for voter in view.voters} - {node}
     if not left:
         raise Failure(f"node {node} is the last voter; a quorum has at least one")
-    say(f"{len(left)} voters are left; the quorum then survives the loss of {(len(left) - 1) // 2}")
+    survived = (len(left) - 1) // 2
+    notes = [f"{len(left)} voters are left; the quorum then survives the loss of {survived}"]
     following = left & view.following()
     if len(following) <= len(left) // 2:
         silent = sorted(left - following)
-        say(f"voters {silent} do not fetch: until they are back it would be refused")
+        notes.append(f"voters {silent} do not fetch: until they are back it would be refused")
+    return notes

@@ -61,7 +61,10 @@ Data = Annotated[
     Path | None,
     typer.Option("--data", metavar="DIR", help="The directory of a `barnabas up`."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON value instead of a table.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON value instead of text.")]
+JsonAnyway = Annotated[
+    bool, typer.Option("--json", help="Changes nothing: the output is JSON anyway.")
+]
 
 _SENTENCES = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "there is no such topic or partition",
@@ -222,6 +225,15 @@ def show(as_json: bool, value: Any, table: Table) -> None:
         say(json.dumps(value, default=plain, indent=2))
     else:
         print_table(table)
+
+
+def answer(as_json: bool, value: Any, *sentences: object) -> None:
+    """Print `value` as JSON, or the sentences, for a command that has no table."""
+    if as_json:
+        say(json.dumps(value, default=plain, indent=2))
+    else:
+        for sentence in sentences:
+            say(sentence)
 
 
 def print_table(table: Table) -> None:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from barnabas.cli.connection.first_voters import FirstVoters
 from barnabas.cli.failure import Failure
@@ -101,6 +102,16 @@ def check_not_begun(config: NodeConfig, *, standalone: bool) -> None:
             f"{config.metadata_log_dir} has a metadata log: node {config.node_id} has run as a controller."
             " Records are copied into a quorum that has not begun: `barnabas migrate revert` removes the log"
         )
+
+
+class NodeDirectory(NamedTuple):
+    """A directory of a node that was changed."""
+
+    node_id: int
+    directory: str
+
+    def __str__(self) -> str:
+        return f"node {self.node_id}: {self.directory}"
 
 
 def format_controller(

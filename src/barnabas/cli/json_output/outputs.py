@@ -147,6 +147,46 @@ FEATURE = {"name": str, "lowest": int, "highest": int, "level": int}
 CHECK = {"check": str, "ok": bool, "found": str}
 FINDING = {"code": str, "severity": str, "what": str, "why": str, "command": str, "link": str}
 
+FEATURES_MOVED = {"dry_run": bool, "features": [{"name": str, "before": int, "after": int}]}
+NODE_DIRECTORY = {"node_id": int, "directory": str}
+WAY_BACK = {"dry_run": bool, "znodes": int, "directories": [NODE_DIRECTORY]}
+VOTER_CHANGE: dict[str, Shape] = {
+    "dry_run": bool,
+    "node_id": int,
+    "directory_id": str,
+    "voters_before": [VOTER],
+    "notes": [str],
+}
+BATCH = {
+    "job": str,
+    "query": str,
+    "query_id": str,
+    "group": str | None,
+    "batch": int,
+    "rows": int,
+    "batch_ms": int,
+    "committed_ms": int,
+    "phases_ms": Map("phase", int),
+    "sources": [
+        {
+            "name": str,
+            "rows": int,
+            "rows_per_s": float,
+            "offsets_behind": int | None,
+            "seconds_behind": int | None,
+        }
+    ],
+}
+AUDIT_FINDING = {
+    "topic": str,
+    "partition": int,
+    "replica": str,
+    "what": str,
+    "first": int,
+    "last": int,
+    "file": str,
+    "position": int,
+}
 MEASURED = {
     "records": int,
     "bytes": int,
@@ -157,6 +197,9 @@ MEASURED = {
 }
 OUTPUTS: dict[str, Shape] = {
     "doctor": {"cluster_id": str, "worst": str | None, "findings": [FINDING]},
+    "node health": ANY,
+    "storage random-uuid": {"cluster_id": str},
+    "storage format": {"node_id": int, "cluster_id": str, "directories": [str]},
     "storage info": {"directories": Map("directory", ANY), "problems": [str]},
     "topics create": [{"name": str, "topic_id": str, "partitions": int, "replication_factor": int}],
     "topics list": [TOPIC],
@@ -313,6 +356,10 @@ OUTPUTS: dict[str, Shape] = {
         "certificates?": [{"node_id": int, "listener": str, "seconds": int}],
     },
     "cluster metrics": Map("metric", int),
+    "cluster unregister": {"broker": int, "assigned_partitions": int},
+    "cluster unregister-controller": {"controller": int},
+    "features upgrade": FEATURES_MOVED,
+    "features downgrade": FEATURES_MOVED,
     "features describe": {"epoch": int, "features": [FEATURE]},
     "quorum describe": Either(
         (
@@ -322,11 +369,47 @@ OUTPUTS: dict[str, Shape] = {
             Map("metric", Either((float, str))),
         )
     ),
+    "quorum add-controller": {**VOTER_CHANGE, "endpoints": [str]},
+    "quorum remove-controller": VOTER_CHANGE,
+    "quorum make-dynamic": {
+        "dry_run": bool,
+        "changed": bool,
+        "voters": [VOTER],
+        "bootstrap_servers?": str,
+    },
+    "quorum recover": {
+        "dry_run": bool,
+        "node_id": int,
+        "end_offset": int,
+        "is_damaged": bool,
+        "notes": [str],
+    },
+    "metadata tree": [{"path": str, "is_folder": bool}],
+    "metadata cat": ANY,
+    "migrate start": {
+        "dry_run": bool,
+        "cluster_id": str,
+        "notes": [str],
+        "directories": [NODE_DIRECTORY],
+    },
+    "migrate copy": {
+        "dry_run": bool,
+        "cluster_id": str,
+        "topics": int,
+        "partitions": int,
+        "records": int,
+        "directories": [NODE_DIRECTORY],
+    },
+    "migrate release": WAY_BACK,
+    "migrate revert": WAY_BACK,
+    "migrate finalize": {"dry_run": bool, "cluster_id": str},
     "migrate status": ANY,
     "migrate check": ANY,
     "migrate compare": [ANY],
     "log dump": ANY,
     "log events": EVENT,
+    "log tree": ANY,
+    "log dirs move": {"broker": int, "directory": str, "replicas": [str], "are_there": bool},
     "log dirs describe": [
         {
             "broker": int,
@@ -338,6 +421,31 @@ OUTPUTS: dict[str, Shape] = {
             ],
         }
     ],
+    "debug bundle": {"path": str, "files": [str]},
+    "dashboards write": [str],
+    "pipeline run": Either(
+        (
+            BATCH,
+            {"job": str, "batches": int, "rows": int},
+            AUDIT_FINDING,
+            {"job": str, "replicas": int, "records": int},
+        )
+    ),
+    "pipeline validate": {
+        "job": str,
+        "kind": str,
+        "queries": [
+            {
+                "sinks": [str],
+                "sources": [str],
+                "steps": [str],
+                "output_mode": str,
+                "checkpoint": str,
+            }
+        ],
+    },
+    "pipeline ledger skip": {"application": str, "next_batch": int},
+    "pipeline ledger forget": {"application": str, "next_batch": int},
     "pipeline explain": ANY,
     "pipeline status": ANY,
     "pipeline compact": [{"table": str, "before": int, "after": int}],
@@ -353,6 +461,9 @@ OUTPUTS: dict[str, Shape] = {
     "perf consume": MEASURED,
     "perf latency": MEASURED,
     "perf end-to-end": MEASURED,
+    "profiles create": {"name": str, "file": str},
+    "profiles use": {"name": str},
+    "profiles delete": {"name": str},
     "profiles list": [
         {
             "name": str,
@@ -364,7 +475,7 @@ OUTPUTS: dict[str, Shape] = {
     ],
 }
 """Command → the shape of the value that it prints."""
-LINES = {"cluster events", "log events", "log dump", "consume", "tail"}
+LINES = {"cluster events", "log events", "log dump", "consume", "tail", "pipeline run"}
 """Commands that print one value a line."""
 
 

@@ -6,7 +6,6 @@ What an added replica lacks is the size of its leader's log less its own, as the
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -24,6 +23,7 @@ from rich.progress import (
 )
 
 from barnabas.cli.plain_text import visible
+from barnabas.cli.progress import has_onlooker
 from barnabas.cli.reassignment.reassignment_plans import Assignment
 from barnabas.client.network.connection import ChannelError
 from barnabas.host.client import Connected
@@ -311,16 +311,17 @@ def waiting_for(rows: list[Ongoing]) -> list[str]:
     return [f"{count} of {len(rows)} wait for {what}" for what, count in sorted(stuck.items())]
 
 
-def watch(connected: Connected, partitions: Iterable[TopicPartition]) -> None:
+def watch(connected: Connected, partitions: Iterable[TopicPartition], *, as_json: bool) -> None:
     """Stay until none of the partitions is under way; with a bar in bytes, the rate and the time
-    that is left, on a terminal. What they wait for is said when it changes."""
+    that is left, on a terminal. What they wait for is said when it changes. Silent where the output is for
+    a program."""
     chosen = set(partitions)
     topics = sorted({partition.topic for partition in chosen})
     columns = (
         TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(),
         TimeRemainingColumn(),
     )  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
+    with Progress(*columns, console=Console(stderr=True), disable=not has_onlooker(as_json)) as bar:
         task = bar.add_task("", total=None)
         most, said = 0, ""
         while topics:
@@ -328,9 +329,9 @@ def watch(connected: Connected, partitions: Iterable[TopicPartition]) -> None:
             waiting = "; ".join(waiting_for(rows))
             if waiting != said:
                 said = waiting
-                bar.console.print(
-                    visible(waiting or "no replica is missing any more"), highlight=False
-                )
+                if not as_json:
+                    sentence = visible(waiting or "no replica is missing any more")
+                    bar.console.print(sentence, highlight=False)
             left = sum(row.bytes_left for row in rows)
             most = max(most, left)
             done = len(chosen) - len(rows)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 
 from barnabas.cli.failure import Failure
-from barnabas.cli.progress import ProgressLine
+from barnabas.cli.progress import ProgressLine, has_onlooker
 from barnabas.cli.records.read_range import ReadRange, ends_of
 from barnabas.cli.records.record_filter import RecordFilter
 from barnabas.cli.records.record_json import Line
@@ -128,7 +128,7 @@ def print_partitions(
     if printing.range.ends and printing.max_records is None:
         known = _known(connected, starts)
         total = sum(max(end - known[tp], 0) for tp, end in printing.range.ends.items())
-    is_shown = sys.stderr.isatty() and not sys.stdout.isatty()
+    is_shown = has_onlooker() and not sys.stdout.isatty()
     with ProgressLine("records", total, is_shown=is_shown) as progress:
         if total is not None and total >= COLUMNS_FROM and has_columns(printing, shown, settings):
             _print_columns(connected, known, printing, shown, progress)

@@ -39,6 +39,14 @@ class ReplicaRow:
             parts.append(f"directory {self.directory_id}")
         return ", ".join([*parts, *self.endpoints])
 
+    def as_voter(self) -> dict[str, Any]:
+        """Who votes and where it is, for programs."""
+        return {
+            "node_id": self.node_id,
+            "directory_id": self.directory_id,
+            "endpoints": list(self.endpoints),
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class QuorumView:

@@ -72,7 +72,7 @@ def run_audit(
     audit: Audit,
     source: Mapping[str, str],
     spark: SparkSession,
-    say: Callable[[str], None],
+    tell: Callable[[Finding], None],
 ) -> tuple[int, int]:
     """Replicas and records that were read. Raises `AuditError` where something was found."""
     cluster, replicas = planned(audit, source)
@@ -90,11 +90,12 @@ def run_audit(
         _write(audit.report, report_of(name, by_partition, findings))
     records = sum(report.records for report in reports)
     for finding in findings[:LINES_MAX]:
-        say(str(finding))
-    if len(findings) > LINES_MAX:
-        say(f"and {len(findings) - LINES_MAX} more")
+        tell(finding)
     if findings:
-        raise AuditError(f"audit {name}: {len(findings)} findings in {len(reports)} replicas")
+        shown = f", {LINES_MAX} of them shown" if len(findings) > LINES_MAX else ""
+        raise AuditError(
+            f"audit {name}: {len(findings)} findings in {len(reports)} replicas{shown}"
+        )
     return len(reports), records
 
 

@@ -65,7 +65,7 @@ class QueryFigures:
         """The figures for JSON and for metrics."""
         return asdict(self)
 
-    def line(self) -> str:
+    def __str__(self) -> str:
         """The figures for people."""
         line = f"{self.query}: " if self.query else ""
         line += f"batch {self.batch}: {self.rows:,} rows in {self.batch_ms / 1000:.1f} s"

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from barnabas.pipeline.errors import PipelineError, StagingError
 from barnabas.pipeline.jobs.connect import check_remote, is_connect, remote_session
@@ -52,7 +52,15 @@ DEAD_LETTERS = "dead_letters"
 GROUPS_S = 5.0
 """How often a mirror looks for what groups have committed."""
 
-Say = Callable[[str], None]
+
+class Told(Protocol):
+    """The figures of a batch or a finding: ``str`` is a line for people."""
+
+    def describe(self) -> dict[str, Any]:
+        """The same for programs."""
+
+
+Tell = Callable[[Told], None]
 
 
 @dataclass(slots=True)
@@ -70,12 +78,12 @@ class Running:
 
 
 class JobRun:
-    """A job in a session; `say` gets a line for each micro-batch."""
+    """A job in a session; `tell` gets the figures of each micro-batch."""
 
-    def __init__(self, job: Job, spark: SparkSession, say: Say) -> None:
+    def __init__(self, job: Job, spark: SparkSession, tell: Tell) -> None:
         self._job = job
         self._spark = spark
-        self._say = say
+        self._tell = tell
         self._is_remote = is_connect(spark)
         self._shared = None if self._is_remote else SharedFolders(spark, folders_of(job))
         self._runs = [QueryRun(job, query, spark, self._shared) for query in job.queries]
@@ -231,7 +239,7 @@ class JobRun:
             sources = self._job.sources_of(query)
             found = figures_of(self._job, query.name, sources, progress, rows)
             self.figures[query.name] = found
-            self._say(found.line())
+            self._tell(found)
 
     @contextmanager
     def _stages(self, at: str | QueryRun) -> Iterator[None]:
@@ -333,7 +341,7 @@ def run(
     available_now: bool,
     settings: dict[str, str],
     log_level: str,
-    say: Say,
+    tell: Tell,
     remote: str = "",
 ) -> tuple[int, int]:
     """Run to the end; batches and rows. With `remote` the session is a client's of Spark Connect. Raises
@@ -349,14 +357,14 @@ def run(
         if job.audit is not None:
             from barnabas.pipeline.audit.audit_run import run_audit
 
-            return run_audit(job.name, job.audit, job.source.options, spark, say)
+            return run_audit(job.name, job.audit, job.source.options, spark, tell)
         for source in job.sources:
             if source.is_topics:
                 from barnabas.pipeline.read.lag_listener import LagListener
 
                 spark.streams.addListener(LagListener(source.options))
                 break
-        at_work = JobRun(placed(job, spark), spark, say)
+        at_work = JobRun(placed(job, spark), spark, tell)
         at_work.run(available_now=available_now)
         return at_work.batches, at_work.rows
     finally:
@@ -367,6 +375,6 @@ def plan_of(job: Job, master: str) -> str:
     """Spark's plan of the job. Raises `PipelineError`."""
     spark = session_of(job, master, {}, "OFF")
     try:
-        return JobRun(job, spark, lambda line: None).plan()
+        return JobRun(job, spark, lambda told: None).plan()
     finally:
         spark.stop()

@@ -9,6 +9,7 @@ from typing import Any
 from barnabas.pipeline.jobs.figures import figures_of
 from barnabas.pipeline.jobs.job_file import Job, Source
 from barnabas.pipeline.read.lag import BEHIND, SECONDS
+from tests.json_shapes import assert_documented
 
 CLICKS = Source({"subscribe": "clicks"}, name="clicks")
 ORDERS = Source({"subscribe": "orders, more"}, name="orders")
@@ -44,11 +45,12 @@ def test_a_batch_of_one_source_has_lag_phases_and_its_commit() -> None:
     found = figures_of(
         JOB, "", (CLICKS,), progress(source("clicks", 50, {"offsets": 900, SECONDS: 12})), 40
     )
-    assert found.line() == (
+    assert str(found) == (
         "batch 7: 40 rows in 2.0 s (20 rows/s), 900 offsets and 12 s behind;"
         " offsets 0.01, plan 0.08, sinks 1.50, commit 0.07 s; committed 12:00:02 UTC"
     )
     assert found.group == "spark-q-1"
+    assert_documented(["pipeline", "run"], json.loads(json.dumps(found.describe())))
     assert found.describe()["sources"][0]["seconds_behind"] == 12
 
 
@@ -59,7 +61,7 @@ def test_a_batch_of_a_join_has_figures_of_each_source() -> None:
         ("orders", 10, 0),
         ("clicks", 50, None),
     ]
-    assert found.line().startswith(
+    assert str(found).startswith(
         "bought: batch 7: 60 rows in 2.0 s (30 rows/s), orders 5 rows/s, 0 behind, clicks 25 rows/s;"
     )
 
@@ -74,4 +76,4 @@ def test_files_have_no_group() -> None:
         3,
     )
     assert found.group is None
-    assert "behind" not in found.line()
+    assert "behind" not in str(found)
