@@ -51,10 +51,15 @@ def command(
         chosen = chosen_format(form, as_json=as_json)
         shown = with_options(chosen, null=None, is_raw=raw or not is_terminal, registry=None)
         with cluster(bootstrap, data) as connected:
+            began_ms = wall_ms()
+            first_ms = None if from_time is None else parse_moment(from_time, began_ms)
 
-            def starts(partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-                if from_time is not None:
-                    return starts_from(connected, partitions, parse_moment(from_time, wall_ms()))
+            def starts(
+                partitions: list[TopicPartition], *, is_late: bool
+            ) -> dict[TopicPartition, int]:
+                at_ms = began_ms if first_ms is None and is_late and not last else first_ms
+                if at_ms is not None:
+                    return starts_from(connected, partitions, at_ms)
                 return starts_at(connected, partitions, f"-{last}")
 
             printer = TailPrinter(

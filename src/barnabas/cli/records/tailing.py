@@ -1,19 +1,21 @@
 """Follows many topics at once, also those that come while one watches.
 
 Records that arrive together are shown in the order of their timestamps; those of one partition stay in the
-order of their offsets. A partition that appears later is shown from its beginning.
+order of their offsets. A partition that appears later is shown from its beginning,
+one that had no leader at first from where it would have been shown.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from heapq import merge
 from itertools import groupby
 from operator import itemgetter
 from time import monotonic
+from typing import Protocol
 from zlib import crc32
 
 from barnabas.cli.plain_text import on_one_line, say
@@ -28,6 +30,8 @@ from barnabas.types import TopicPartition
 from barnabas.wire.errors import KafkaError
 
 POLL_MS = 200.0
+NAMED_MAX = 5
+"""So many partitions without a leader are named in a sentence."""
 LOOK_S = 2.0
 """How often new topics and partitions are looked for."""
 COLOURS = (36, 33, 32, 35, 34, 31, 96, 93, 92, 95)
@@ -41,14 +45,14 @@ class FollowedTopics:
     names: Collection[str] = ()
     pattern: re.Pattern[str] | None = None
 
-    def partitions(self, connected: Connected) -> list[TopicPartition]:
-        """Those that exist now, internal topics only by name."""
-        return [
-            TopicPartition(topic.name, number)
+    def leaders(self, connected: Connected) -> dict[TopicPartition, int]:
+        """The partitions that exist now with their leaders, -1 for none; internal topics only by name."""
+        return {
+            TopicPartition(topic.name, number): partition.leader
             for topic in connected.topics()
             if topic.name in self.names or self._matches(topic.name)
-            for number in sorted(topic.partitions)
-        ]
+            for number, partition in sorted(topic.partitions.items())
+        }
 
     def _matches(self, name: str) -> bool:
         pattern = self.pattern
@@ -101,18 +105,27 @@ def _rising(records: list[ConsumerRecord]) -> list[tuple[int, ConsumerRecord]]:
     return found
 
 
+class Starts(Protocol):
+    """The offset, which is none below 0, at which each partition begins that exists when it is called. With
+    `is_late` it had no leader before."""
+
+    def __call__(
+        self, partitions: list[TopicPartition], *, is_late: bool
+    ) -> dict[TopicPartition, int]: ...
+
+
 def follow(
     connected: Connected,
     topics: FollowedTopics,
-    starts: Callable[[list[TopicPartition]], dict[TopicPartition, int]],
+    starts: Starts,
     printer: TailPrinter,
     max_records: int | None = None,
 ) -> None:
-    """Print until it is enough or the program is asked to end. `starts` gives the offset, which is none
-    below 0, at which each partition that exists now begins."""
+    """Print until it is enough or the program is asked to end."""
     consumer = connected.consumer()
     end_request = EndRequest()
-    consumer.inner.assign(starts(topics.partitions(connected)))
+    reading = _Reading(connected, topics, starts, consumer)
+    reading.begin()
     printed, looked_s = 0, monotonic()
     try:
         while not end_request.is_made and (max_records is None or printed < max_records):
@@ -120,27 +133,71 @@ def follow(
             printed += printer.write(consumer.poll(POLL_MS, left))
             if monotonic() - looked_s >= LOOK_S:
                 looked_s = monotonic()
-                _take_newcomers(connected, topics, consumer)
+                reading.look()
     finally:
         consumer.close()
 
 
-def _take_newcomers(
-    connected: Connected, topics: FollowedTopics, consumer: BlockingConsumer
-) -> None:
-    inner = consumer.inner
-    try:
-        present = topics.partitions(connected)
-    except (KafkaError, ChannelError):
-        return  # the next look may find them
-    newcomers = set(present) - set(inner.assignment)
-    if not newcomers:
-        return
-    for topic in sorted({partition.topic for partition in newcomers}):
-        say(f"{topic} is followed as well", err=True)
-    positions = {
-        partition: position
-        for partition in inner.assignment
-        if (position := inner.position(partition)) is not None
-    }
-    inner.assign({**positions, **dict.fromkeys(sorted(newcomers), EARLIEST)})
+class _Reading:
+    """The partitions that are read. One without a leader holds up no other: it is read once it has one."""
+
+    def __init__(
+        self,
+        connected: Connected,
+        topics: FollowedTopics,
+        starts: Starts,
+        consumer: BlockingConsumer,
+    ) -> None:
+        self._connected = connected
+        self._topics = topics
+        self._starts = starts
+        self._inner = consumer.inner
+        self._waiting: set[TopicPartition] = set()
+        """Partitions whose first offset is not known, as no leader could be asked."""
+        self._leaderless: set[TopicPartition] = set()
+        """Those that are said to have no leader."""
+
+    def begin(self) -> None:
+        """Read the partitions that exist now."""
+        present = self._topics.leaders(self._connected)
+        led = [tp for tp, leader in present.items() if leader >= 0]
+        self._waiting = present.keys() - led
+        self._inner.assign(self._starts(led, is_late=False))
+        self._say_who_leads(present)
+
+    def look(self) -> None:
+        """Read the partitions that have come, or have a leader again."""
+        try:
+            present = self._topics.leaders(self._connected)
+            returned = [tp for tp in sorted(self._waiting) if present.get(tp, -1) >= 0]
+            found = self._starts(returned, is_late=True) if returned else {}
+        except (KafkaError, ChannelError):
+            return  # the next look may find them
+        self._waiting -= found.keys()
+        self._say_who_leads(present)
+        newcomers = present.keys() - self._waiting - set(self._inner.assignment) - found.keys()
+        for topic in sorted({partition.topic for partition in newcomers}):
+            say(f"{topic} is followed as well", err=True)
+        found |= dict.fromkeys(sorted(newcomers), EARLIEST)
+        if not found:
+            return
+        positions = {
+            partition: position
+            for partition in self._inner.assignment
+            if (position := self._inner.position(partition)) is not None
+        }
+        self._inner.assign(positions | found)
+
+    def _say_who_leads(self, present: Mapping[TopicPartition, int]) -> None:
+        leaderless = {tp for tp, leader in present.items() if leader < 0}
+        if lost := leaderless - self._leaderless:
+            say(f"without a leader, shown once they have one: {_named(lost)}", err=True)
+        if back := (self._leaderless - leaderless) & present.keys():
+            say(f"with a leader again: {_named(back)}", err=True)
+        self._leaderless = leaderless
+
+
+def _named(partitions: Collection[TopicPartition]) -> str:
+    first = [str(partition) for partition in sorted(partitions)[:NAMED_MAX]]
+    more = len(partitions) - len(first)
+    return ", ".join(first) + (f" and {more} more" if more else "")
