@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +13,8 @@ from typing import Any
 import pytest
 
 from barnabas.cli.main import main
+from barnabas.cli.reassignment.reassignment_progress import under_way
+from barnabas.cli.reassignment.reassignment_throttle import is_throttled
 from barnabas.client.client import GROUP, raise_for
 from barnabas.client.consumers.consumer import ConsumerSettings
 from barnabas.client.offsets import CommittedOffset, GroupIdentity, commit
@@ -20,10 +25,12 @@ from barnabas.types import TopicPartition
 from barnabas.wire.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from barnabas.wire.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from tests.json_shapes import assert_documented
+from tests.process.load import wait_until_whole
 
 pytestmark = pytest.mark.process
 MEMBER = "7Zf3bPcvQ1aVQzU7yWm0XA"
 HOUR_MS = 3_600_000
+PATIENCE_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -180,3 +187,45 @@ def test_a_skewed_cluster_is_balanced_and_stays_so(run: Command, client: Connect
     assert any(3 in partition.replicas for partition in placed.values())
     assert run.json(*words, "--dry-run")["replicas_copied"] == 0
     assert run.json("reassign", "throttle") == {}
+
+
+def start_balancing(cluster: Cluster, client: Connected) -> subprocess.Popen[str]:
+    """A balance whose wave is under way, so slowly that it does not end by itself."""
+    words = ["cluster", "balance", "--sample", "0.1", "--tolerance", "5", "--throttle", "1000"]
+    balancing = subprocess.Popen(
+        [sys.executable, "-m", "barnabas", *words, "--bootstrap-server", cluster.bootstrap],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not under_way(client):
+        assert balancing.poll() is None, balancing.communicate()
+        assert time.monotonic() < deadline_s
+        client.run_for(50)
+    return balancing
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dies", [False, True], ids=["interrupted", "a-node-dies"])
+def test_a_balance_that_ends_early_leaves_no_move_and_no_throttle(
+    run: Command, client: Connected, cluster: Cluster, dies: bool
+) -> None:
+    topic = f"tilted-{dies}"
+    run("topics", "create", topic, "--replica-assignment", "1:2,1:2,1:2,1:2")
+    with client.producer() as producer:
+        for number in range(80):
+            producer.send(ProducerRecord(topic, bytes(100_000), partition=number % 4))
+    balancing = start_balancing(cluster, client)
+    assert run.json("reassign", "throttle")
+    if dies:
+        cluster.kill(3)
+    balancing.send_signal(signal.SIGTERM)
+    _, told = balancing.communicate(timeout=PATIENCE_S)
+    assert balancing.returncode == 130 and "went back" in told, told
+    assert under_way(client) == {}
+    assert {tuple(p.replicas) for p in client.topic(topic).partitions.values()} == {(1, 2)}
+    if dies:
+        cluster.restart(3)
+        wait_until_whole(cluster, topic)
+    assert run.json("reassign", "throttle") == {} and not is_throttled(client)

@@ -96,11 +96,28 @@ def set_rate(connected: Connected, brokers: Iterable[int], rate: int | None) -> 
 
 
 def lift(connected: Connected) -> None:
-    """Throttle nothing of any topic, and nothing on any broker."""
-    set_rate(connected, _registered(connected), None)
+    """Throttle nothing of any topic, and nothing on any broker. One that does not answer keeps no other from
+    being asked. Raises its `KafkaError` or `ChannelError` then."""
     for topic in throttled_topics(connected):
         nothing = dict.fromkeys((LEADERS, FOLLOWERS))
         connected.call(connected.admin.alter_configs(TOPIC, topic, nothing))
+    failures = []
+    for broker in sorted(_registered(connected)):
+        try:
+            _lift_of(connected, broker)
+        except (ChannelError, KafkaError) as error:
+            failures.append(error)
+    if failures:
+        raise failures[0]
+
+
+def _lift_of(connected: Connected, broker: int) -> None:
+    try:
+        set_rate(connected, [broker], None)
+    except ChannelError:
+        # It may have died a moment ago. Another broker is asked once the metadata say so.
+        connected.call(connected.client.cluster.refresh())
+        set_rate(connected, [broker], None)
 
 
 def _registered(connected: Connected) -> list[int]:
