@@ -14,6 +14,7 @@ Source: Kafka's ``ConfigDef``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from enum import IntEnum
@@ -26,11 +27,24 @@ from barnabas.config.validators import Allowed, ListOf, parse_allowed
 ConfigValue: TypeAlias = bool | int | float | str | list[str] | None
 
 
+HIDDEN = "(secret)"
+"""Shown in place of a secret."""
+_USER = re.compile(r"(\w+://)[^/@\s,]*@")
+
+
+def without_user(text: str) -> str:
+    """`text` without the user and the password of each address in it, as of ``https://user:password@host``.
+    Any value that is an address may have them, and nothing that is logged, described or reported has."""
+    if "@" not in text or "://" not in text:
+        return text
+    return _USER.sub(rf"\1{HIDDEN}@", text)
+
+
 class ConfigError(ValueError):
     """One sentence about one key. `key`, `value` and `allowed` are its parts."""
 
     def __init__(self, key: str, value: object, allowed: str) -> None:
-        super().__init__(f"{key}: {value!r} is not allowed; {allowed}")
+        super().__init__(without_user(f"{key}: {value!r} is not allowed; {allowed}"))
         self.key = key
         self.value = value
         self.allowed = allowed

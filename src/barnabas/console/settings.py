@@ -13,7 +13,6 @@ from barnabas.security.client_security import ClientSecurity
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 SASL_USER, SASL_PASSWORD, JAAS = "sasl.username", "sasl.password", "sasl.jaas.config"
 MECHANISM = "sasl.mechanism"
-REGISTRY_USER = "basic.auth.user.info"
 
 
 @dataclass(frozen=True)
@@ -33,6 +32,8 @@ class ConsoleSettings:
     """Names of hosts, beside `host`, under which browsers may ask for the console."""
     schema_registry: str = ""
     """The URL of a schema registry with Confluent's interface; empty: values stay bytes."""
+    registry_user: tuple[str, str] = field(default=("", ""), repr=False)
+    """The user and the password for it."""
     certificate: str = ""
     key: str = ""
     """Files of the console's own TLS; empty: plain HTTP."""
@@ -45,12 +46,6 @@ class ConsoleSettings:
     def needs_sign_in(self) -> bool:
         """Whether a visitor has to give a user and a password of the cluster."""
         return self.protocol.startswith("SASL_") and not self.as_configured
-
-    @property
-    def registry_user(self) -> tuple[str, str]:
-        """The user and the password for the schema registry, of ``basic.auth.user.info``."""
-        user, _, password = self.properties.get(REGISTRY_USER, "").partition(":")
-        return user, password
 
     @property
     def is_local(self) -> bool:

@@ -2,7 +2,8 @@
 
     2026-11-21T10:20:15.123Z info  raft.leader epoch=4 voters=1,2,3 took_ms=212
 
-A value with spaces, quotes or line ends is written as a JSON string.
+A value with spaces, quotes or line ends is written as a JSON string. Users and passwords in addresses are
+left out of every value.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from barnabas import limits
+from barnabas.config.definition import without_user
 from barnabas.config.loggers import Loggers
 
 LEVELS = ("debug", "info", "warning", "error")
@@ -61,5 +63,5 @@ def format_line(wall_s: float, level: str, event: str, fields: Mapping[str, obje
 def _value(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.3f}".rstrip("0").rstrip(".")
-    text = str(value)
+    text = without_user(str(value))
     return text if text and _PLAIN.issuperset(text) else json.dumps(text)

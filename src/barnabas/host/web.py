@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 from urllib.parse import unquote, urlsplit
 
 from barnabas import limits
+from barnabas.config.definition import without_user
 from barnabas.ports import WebRequest
 
 RETRIABLE = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -52,7 +53,7 @@ class HostWeb:
             backoff_s *= 2
 
     def _ask(self, request: WebRequest) -> bytes:
-        parts = urlsplit(request.url)
+        parts, shown = urlsplit(request.url), without_user(request.url)
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         until_s = time.monotonic() + (request.connect_ms + request.read_ms) / 1000
         try:
@@ -64,22 +65,22 @@ class HostWeb:
                 connection.request(method, path, body=request.form, headers=dict(request.headers))
                 response = connection.getresponse()
                 if response.status != 200:
-                    text = f"{request.url} answers with status {response.status}"
+                    text = f"{shown} answers with status {response.status}"
                     raise _RetriableError(text) if response.status in RETRIABLE else OSError(text)
-                return _read_answer(response, request.url, until_s)
+                return _read_answer(response, shown, until_s)
         except _RetriableError:
             raise
         except ssl.SSLCertVerificationError as error:
             why = error.verify_message
-            raise OSError(f"the certificate of {request.url} is not trusted: {why}") from error
+            raise OSError(f"the certificate of {shown} is not trusted: {why}") from error
         except (TimeoutError, ConnectionError, socket.gaierror, http.client.HTTPException) as error:
-            _fail(request.url, error)
+            _fail(shown, error)
         except ssl.SSLError as error:
-            raise OSError(f"no TLS connection to {request.url}: {error.reason}") from error
+            raise OSError(f"no TLS connection to {shown}: {error.reason}") from error
         except OSError as error:
             if error.errno is None:  # raised above, with a sentence
                 raise
-            _fail(request.url, error)  # no route to the host, an unreachable network
+            _fail(shown, error)  # no route to the host, an unreachable network
 
     def _connection(self, request: WebRequest) -> http.client.HTTPConnection:
         parts = urlsplit(request.url)

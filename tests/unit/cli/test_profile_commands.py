@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli.connection.connect import command_config, find_bootstrap
+from barnabas.cli.connection.connect import command_config, find_bootstrap, registry_of
 from barnabas.cli.connection.variables import BOOTSTRAP, COMMAND_CONFIG, PROFILE
+from barnabas.cli.failure import Failure
 from barnabas.cli.main import main
 from barnabas.cli.profiles.own_file import own_file, read_own, with_profile
 from barnabas.host.secrets.config_files import security_of
@@ -120,3 +121,24 @@ def test_a_used_profile_says_nothing_about_another_cluster(
     assert command_config() == {} and find_bootstrap(None, None) == "other:1"
     monkeypatch.setenv(PROFILE, "live")
     assert command_config(None, "other:1")["security.protocol"] == "SASL_PLAINTEXT"
+
+
+def test_a_profiles_registry_is_used_where_no_other_is_given(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PAIR", "ann:hush")
+    words = ["profiles", "create", "test", "-b", "h:1", "--schema-registry", "http://u:pw@r:8081/"]
+    env = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
+    providers = ["config.providers=env", f"config.providers.env.class={env}"]
+    user = "basic.auth.user.info=${env:PAIR}"
+    assert main([*words, *(word for pair in (*providers, user) for word in ("--set", pair))]) == 0
+    monkeypatch.setenv(PROFILE, "test")
+    properties = command_config()
+    assert registry_of(None, properties) == ("http://u:pw@r:8081", "ann", "hush")
+    assert registry_of("https://other", properties) == ("https://other", "ann", "hush")
+    assert registry_of("", properties) is None and registry_of(None, {}) is None
+    with pytest.raises(Failure, match="http or https address"):
+        registry_of("ftp://r", {})
+    capsys.readouterr()
+    assert main(["profiles", "list", "--json"]) == 0
+    assert "pw" not in capsys.readouterr().out

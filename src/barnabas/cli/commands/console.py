@@ -17,6 +17,7 @@ from barnabas.cli.connection.connect import (
     Data,
     command_config,
     find_bootstrap,
+    registry_of,
 )
 from barnabas.cli.failure import Failure
 from barnabas.cli.plain_text import say
@@ -35,12 +36,13 @@ def command(
     host_name: list[str] = typer.Option(
         [], "--host-name", metavar="NAME", help="Browsers may ask for this host, too; '*' is any."
     ),
-    schema_registry: str = typer.Option(
-        "",
+    schema_registry: str | None = typer.Option(
+        None,
         "--schema-registry",
         metavar="URL",
-        help="Shows values in Avro, Protobuf and JSON Schema by this registry; the user is"
-        " basic.auth.user.info of --command-config.",
+        help="Shows values in Avro, Protobuf and JSON Schema by this registry, else by"
+        " schema.registry.url of the profile or of --command-config ('' is none); the user is"
+        " basic.auth.user.info there.",
     ),
     certificate: Path | None = typer.Option(
         None, "--tls-certificate", metavar="FILE", help="PEM: pages by HTTPS, with --tls-key."
@@ -59,15 +61,18 @@ def command(
         ) from None
     if (certificate is None) != (key is None):
         raise Failure("give --tls-certificate and --tls-key together", USAGE)
+    properties = command_config(data, bootstrap)
+    registry = registry_of(schema_registry, properties)
     settings = ConsoleSettings(
         bootstrap=find_bootstrap(bootstrap, data),
-        properties=command_config(data, bootstrap),
+        properties=properties,
         host=host,
         port=port,
         read_only=read_only,
         as_configured=as_configured,
         names=tuple(host_name),
-        schema_registry=_url(schema_registry),
+        schema_registry="" if registry is None else registry.url,
+        registry_user=("", "") if registry is None else (registry.user, registry.password),
         certificate=str(certificate or ""),
         key=str(key or ""),
     )
@@ -83,10 +88,3 @@ def command(
         raise Failure(str(error), USAGE) from error
     except (OSError, ValueError) as error:
         raise Failure(f"the console cannot serve {host}:{port}: {error}", USAGE) from error
-
-
-def _url(text: str) -> str:
-    """The address of a registry, without a slash at its end. Raises `Failure`."""
-    if text and not text.startswith(("http://", "https://")):
-        raise Failure(f"--schema-registry is an http or https address, not {text!r}", USAGE)
-    return text.rstrip("/")

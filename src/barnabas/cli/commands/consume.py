@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import typer
@@ -13,7 +14,8 @@ from barnabas.cli.connection.connect import (
     Bootstrap,
     Data,
     cluster,
-    registry_user,
+    command_config,
+    registry_of,
 )
 from barnabas.cli.failure import Failure
 from barnabas.cli.moments import parse_moment
@@ -85,6 +87,11 @@ class ReadingBounds(NamedTuple):
         return "earliest" if self.from_beginning or self.has_end else "latest"
 
 
+def _registered(given: str | None, properties: Mapping[str, str]) -> RegisteredValues | None:
+    access = registry_of(given, properties)
+    return None if access is None else RegisteredValues(*access)
+
+
 def command(
     topics: list[str] = typer.Argument(None, metavar="TOPIC...", show_default=False),
     include: options.Include = None,
@@ -124,7 +131,7 @@ def command(
     own = (group, include, from_beginning, exit_at_end, read_committed, wanted != RecordFilter())
     error_kind = checked_kind(on_error, others=share is not None and any(own))
     try:
-        values = RegisteredValues(registry, *registry_user(data, bootstrap)) if registry else None
+        values = _registered(registry, command_config(data, bootstrap))
         shown = with_options(
             chosen_format(form, as_json=as_json, keys=show_keys),
             null=null,
@@ -134,12 +141,12 @@ def command(
         with cluster(bootstrap, data) as connected:
             if share is not None:
                 bounded = (max_records, timeout_s)
-                shared = SharedPrinting(shown.line(connected), error_kind, values, *bounded)
+                judged_by = values if registry else None  # a profile's registry rejects nothing
+                shared = SharedPrinting(shown.line(connected), error_kind, judged_by, *bounded)
                 print_shared(connected, share, topics, shared)
                 return
             pattern = None if include is None else TopicPattern(include)
-            if pattern is not None:
-                topics = matched(connected, pattern)
+            topics = topics if pattern is None else matched(connected, pattern)
             # A group may wait for topics that do not exist yet.
             some = chosen(connected, topics, partition) if exit_at_end or not group else []
             printing = Printing(

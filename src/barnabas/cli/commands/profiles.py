@@ -19,6 +19,7 @@ from barnabas.cli.profiles.own_file import (
     without_profile,
     write_own,
 )
+from barnabas.config.definition import without_user
 from barnabas.config.properties import parse_properties
 from barnabas.host.client import parse_bootstrap
 
@@ -99,7 +100,7 @@ def list_(as_json: AsJson = False) -> None:
             "name": name,
             "bootstrap": found.get(BOOTSTRAP, ""),
             "security_protocol": found.get(PROTOCOL, "PLAINTEXT"),
-            "schema_registry": found.get(REGISTRY, ""),
+            "schema_registry": without_user(found.get(REGISTRY, "")),
             "is_used": properties.get(KEY) == name,
         }
         rows.append(row)

@@ -13,10 +13,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from rich.console import Console, RenderableType
@@ -31,9 +31,12 @@ from barnabas.cli.profiles.named import UnknownProfile, of_profile
 from barnabas.cli.profiles.own_file import own_file
 from barnabas.client.client import Trying
 from barnabas.client.network.connection import ChannelError
+from barnabas.config.definition import without_user
 from barnabas.config.nearest import hint
 from barnabas.config.properties import parse_properties
+from barnabas.config.providers import resolve
 from barnabas.host.client import Connected, connect
+from barnabas.host.secrets.config_files import HostSources
 from barnabas.metadata.views.cluster_events import ClusterEvent
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
@@ -41,7 +44,8 @@ from barnabas.wire.messages.describe_cluster_request import DescribeClusterReque
 CONNECT_TIMEOUT_MS = 5_000.0
 """A bootstrap server must answer within this time: a person waits for the command."""
 REFUSED, USAGE, UNREACHABLE = 1, 2, 3
-SERVERS, REGISTRY_USER = "bootstrap.servers", "basic.auth.user.info"
+SERVERS = "bootstrap.servers"
+REGISTRY_URL, REGISTRY_USER = "schema.registry.url", "basic.auth.user.info"
 CONTROLLERS = 2
 """Endpoint type of DescribeCluster."""
 WIDTH_UNBOUNDED = 1_000_000
@@ -135,10 +139,31 @@ def command_config(data: Path | None = None, bootstrap: str | None = None) -> di
         raise Failure(f"{file} is no properties file: {error}", USAGE) from error
 
 
-def registry_user(data: Path | None = None, bootstrap: str | None = None) -> tuple[str, str]:
-    """The user and the password for a schema registry, of ``basic.auth.user.info``. Raises `Failure`."""
-    user, _, password = command_config(data, bootstrap).get(REGISTRY_USER, "").partition(":")
-    return user, password
+class RegistryAccess(NamedTuple):
+    """The place of a schema registry, and the user who asks it."""
+
+    url: str
+    user: str
+    password: str
+
+
+def registry_of(given: str | None, properties: Mapping[str, str]) -> RegistryAccess | None:
+    """The registry that is `given`, else ``schema.registry.url`` of the client's properties; its user is
+    ``basic.auth.user.info`` there. None where neither names one, or an empty one is given. Raises
+    `Failure`."""
+    try:
+        values = resolve(properties, HostSources()).values
+    except ValueError as error:
+        raise Failure(str(error), USAGE) from error
+    url = (values.get(REGISTRY_URL, "") if given is None else given).strip().rstrip("/")
+    if not url:
+        return None
+    if not url.startswith(("http://", "https://")):
+        raise Failure(
+            f"a schema registry has an http or https address, not {without_user(url)!r}", USAGE
+        )
+    user, _, password = values.get(REGISTRY_USER, "").partition(":")
+    return RegistryAccess(url, user, password)
 
 
 @contextmanager

@@ -98,7 +98,8 @@ Registry = Annotated[
     typer.Option(
         "--schema-registry",
         metavar="URL",
-        help="Print values in Avro, Protobuf and JSON Schema as JSON by this registry; the user is"
-        " basic.auth.user.info of --command-config.",
+        help="Print values in Avro, Protobuf and JSON Schema as JSON by this registry, else by"
+        " schema.registry.url of the profile or of --command-config ('' is none); the user is"
+        " basic.auth.user.info there.",
     ),
 ]

@@ -81,7 +81,8 @@ def _registry_at(url: str, user: str, password: str, serialized: bool) -> Schema
     from barnabas.pipeline.formats.schema_registry import SchemaRegistry
     from barnabas.pipeline.formats.value_options import RegistryOptions
 
-    options = RegistryOptions((url,), user, password)
+    urls = tuple(one.strip().rstrip("/") for one in url.split(","))
+    options = RegistryOptions(urls, user, password)
     return SchemaRegistry(options, serialized=serialized, patience_ms=ANSWER_MS_MAX)
 
 

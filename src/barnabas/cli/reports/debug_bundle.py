@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from barnabas import __version__
+from barnabas.config.definition import without_user
 from barnabas.config.properties import format_properties, parse_properties
 from barnabas.metadata.image.image import BROKER
 from barnabas.metadata.views.metadata_tree import SECRET, is_secret
@@ -57,7 +58,6 @@ PLAIN_FILES = ("meta.properties", ".kafka_cleanshutdown")
 may have credentials."""
 
 
-_USER = re.compile(r"(\w+://)[^/@\s,]*@")
 _QUERY = re.compile(r"(\w+://[^?\s,]*)\?[^\s,]*")
 
 
@@ -175,7 +175,7 @@ def end_of(file: Path, size: int) -> bytes:
 
 def without_credentials(value: str) -> str:
     """`value` without the user and the query of each address in it, which may be credentials."""
-    return _QUERY.sub(rf"\1?{SECRET}", _USER.sub(rf"\1{SECRET}@", value))
+    return _QUERY.sub(rf"\1?{SECRET}", without_user(value))
 
 
 def page(url: str, token: str) -> bytes:

@@ -18,7 +18,7 @@ from barnabas.log.segments.transaction_index import ENTRY as ABORTED
 from barnabas.metadata.image.codec import decode_record as decode_metadata_record
 from barnabas.metadata.records.config_record import ConfigRecord
 from barnabas.metadata.records.user_scram_credential_record import UserScramCredentialRecord
-from barnabas.metadata.views.metadata_tree import SECRET, is_secret
+from barnabas.metadata.views.metadata_tree import SECRET, shown_value
 from barnabas.raft.core.batches import control_records
 from barnabas.record.batch import BatchView, CorruptBatchError, iterate
 from barnabas.record.compression import Codec
@@ -140,8 +140,9 @@ def without_secrets(message: Message, row: Row) -> Row:
     """Hide the SCRAM credentials and the sensitive configurations in a metadata record."""
     if isinstance(message, UserScramCredentialRecord):
         return row | dict.fromkeys(("salt", "stored_key", "server_key"), SECRET)
-    if isinstance(message, ConfigRecord) and is_secret(message.resource_type, message.name):
-        return row | {"value": SECRET} if message.value is not None else row
+    if isinstance(message, ConfigRecord) and message.value is not None:
+        shown = shown_value(message.resource_type, message.name, message.value)
+        return row | {"value": shown}
     return row
 
 

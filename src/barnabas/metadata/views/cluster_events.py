@@ -28,7 +28,7 @@ from barnabas.metadata.records.remove_topic_record import RemoveTopicRecord
 from barnabas.metadata.records.topic_record import TopicRecord
 from barnabas.metadata.records.unregister_broker_record import UnregisterBrokerRecord
 from barnabas.metadata.records.unregister_controller_record import UnregisterControllerRecord
-from barnabas.metadata.views.metadata_tree import SECRET, is_secret
+from barnabas.metadata.views.metadata_tree import shown_value
 from barnabas.types import Buffer, Uuid
 from barnabas.wire.schema import Message
 
@@ -197,7 +197,9 @@ def _config(image: MetadataImage, record: ConfigRecord) -> Described:
     kind = {2: "topic", 4: "broker", 16: "client metrics", 32: "group"}.get(
         record.resource_type, str(record.resource_type)
     )
-    value = SECRET if is_secret(record.resource_type, record.name) else record.value
+    value = record.value
+    if value is not None:
+        value = shown_value(record.resource_type, record.name, value)
     change = "removed" if record.value is None else f"= {value}"
     return "config", f"{kind} {record.resource_name or '(all)'}", f"{record.name} {change}"
 

@@ -14,7 +14,14 @@ from typing import NamedTuple
 from barnabas.config.broker import BROKER as BROKER_KEYS
 from barnabas.config.broker import broker_id, broker_key, broker_synonyms, why_fixed
 from barnabas.config.client_metrics import SUBSCRIPTION
-from barnabas.config.definition import ConfigError, ConfigKey, ConfigType, UpdateMode, unknown_key
+from barnabas.config.definition import (
+    ConfigError,
+    ConfigKey,
+    ConfigType,
+    UpdateMode,
+    unknown_key,
+    without_user,
+)
 from barnabas.config.group import GROUP as GROUP_KEYS
 from barnabas.config.group import broker_synonym, broker_text
 from barnabas.config.topic import BROKER_SYNONYMS, topic_default
@@ -312,15 +319,14 @@ def _described(
     entry: DescribedConfig, request: DescribeConfigsRequest
 ) -> DescribeConfigsResourceResult:
     key = entry.key
-    hidden = key.sensitive
     return DescribeConfigsResourceResult(
         name=key.name,
-        value=None if hidden else entry.value,
+        value=_shown(key, entry.value),
         read_only=entry.read_only,
         config_source=entry.source,
-        is_sensitive=hidden,
+        is_sensitive=key.sensitive,
         synonyms=[
-            DescribeConfigsSynonym(name=s.name, value=None if hidden else s.value, source=s.source)
+            DescribeConfigsSynonym(name=s.name, value=_shown(key, s.value), source=s.source)
             for s in entry.synonyms
         ]
         if request.include_synonyms
@@ -328,6 +334,11 @@ def _described(
         config_type=key.type.value,
         documentation=(key.doc or None) if request.include_documentation else None,
     )
+
+
+def _shown(key: ConfigKey, value: str | None) -> str | None:
+    """The value for a client: no secret, and no user of an address."""
+    return None if key.sensitive or value is None else without_user(value)
 
 
 _LISTED = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from barnabas.config.broker import broker_key
+from barnabas.config.definition import HIDDEN, without_user
 from barnabas.metadata.image.image import BROKER, MetadataImage
 from barnabas.metadata.image.partition_states import state_of
 from barnabas.metadata.image.registrations import BrokerRegistration, ControllerRegistration
@@ -166,7 +167,7 @@ def controller_value(controller: ControllerRegistration) -> dict[str, Any]:
     }
 
 
-SECRET = "(secret)"
+SECRET = HIDDEN
 """Shown in place of a secret."""
 _SECRET = ("password", "secret", "jaas", "keystore.key")
 
@@ -180,12 +181,15 @@ def is_secret(kind: int, key: str) -> bool:
     return kind == BROKER and (found is None or found.sensitive)
 
 
+def shown_value(kind: int, key: str, value: str) -> str:
+    """The value of a key without what is never shown."""
+    return SECRET if is_secret(kind, key) else without_user(value)
+
+
 def _configs(image: MetadataImage) -> dict[str, Any]:
     found: dict[str, dict[str, dict[str, str]]] = {}
     for (kind, name), entries in sorted(image.configs.items()):
-        shown = {
-            key: SECRET if is_secret(kind, key) else value for key, value in sorted(entries.items())
-        }
+        shown = {key: shown_value(kind, key, value) for key, value in sorted(entries.items())}
         by_name = found.setdefault(CONFIG_TYPES.get(kind, str(kind)), {})
         by_name[name or DEFAULT_RESOURCE] = shown
     return found

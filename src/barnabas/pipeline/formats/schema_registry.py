@@ -19,8 +19,9 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
-from urllib.parse import quote
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
+from barnabas.config.definition import without_user
 from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.formats.value_options import RegistryOptions
 from barnabas.pipeline.patience import now_ms
@@ -119,13 +120,13 @@ class SchemaRegistry:
         number = self._id_in(self._get(f"{path}/versions", body))
         version = self._get(path, body).get("version")
         if not isinstance(version, int):
-            raise RegistryError(f"{self._options.urls[0]} answers without a version")
+            raise RegistryError(f"{without_user(self._options.urls[0])} answers without a version")
         return number, version
 
     def _id_in(self, answer: Mapping[str, Any]) -> int:
         number = answer.get("id")
         if not isinstance(number, int):
-            raise RegistryError(f"{self._options.urls[0]} answers without an id")
+            raise RegistryError(f"{without_user(self._options.urls[0])} answers without an id")
         return number
 
     def _version(self, subject: str, version: str) -> dict[str, Any]:
@@ -134,7 +135,7 @@ class SchemaRegistry:
     def _schema_of(self, answer: dict[str, Any], above: tuple[str, ...]) -> RegisteredSchema:
         text = answer.get("schema")
         if not isinstance(text, str):
-            raise RegistryError(f"{self._options.urls[0]} answers without a schema")
+            raise RegistryError(f"{without_user(self._options.urls[0])} answers without a schema")
         references = []
         for reference in answer.get("references") or ():
             name, subject, version = (
@@ -162,7 +163,7 @@ class SchemaRegistry:
                 except (OSError, ValueError, RecursionError) as error:
                     if isinstance(error, HTTPError) and _is_definite(error.code):
                         raise self._refused(url, path, error) from error
-                    last = f"{url}: {error}"
+                    last = without_user(f"{url}: {error}")
             if now_ms() >= deadline:
                 raise RegistryError(f"the schema registry does not answer: {last}")
             time.sleep(PAUSE_S)
@@ -173,8 +174,11 @@ class SchemaRegistry:
         headers = {"Accept": ACCEPT}
         if body is not None:
             headers["Content-Type"] = ACCEPT.partition(",")[0]
-        if self._options.user:
-            pair = f"{self._options.user}:{self._options.password}".encode()
+        url, user, password = split_user(url)
+        if user or self._options.user:
+            if not user:
+                user, password = self._options.user, self._options.password
+            pair = f"{user}:{password}".encode()
             headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
         elif self._options.token:
             headers["Authorization"] = f"Bearer {self._options.token}"
@@ -195,8 +199,18 @@ class SchemaRegistry:
             said = json.loads(error.read(BYTES_MAX)).get("message", "")
         except (OSError, ValueError, AttributeError, RecursionError):
             said = ""
-        sentence = f"{url}{path}: {error.code} {said or error.reason}"
+        sentence = f"{without_user(url)}{path}: {error.code} {said or error.reason}"
         return UnknownSchemaError(sentence) if error.code == 404 else RegistryError(sentence)
+
+
+def split_user(url: str) -> tuple[str, str, str]:
+    """The address without its user and password, and those; empty where it has none."""
+    parts = urlsplit(url)
+    user, at, host = parts.netloc.rpartition("@")
+    if not at:
+        return url, "", ""
+    name, _, password = user.partition(":")
+    return urlunsplit(parts._replace(netloc=host)), unquote(name), unquote(password)
 
 
 def _is_definite(code: int) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from barnabas.config.definition import without_user
 from barnabas.pipeline.errors import OptionError
 
 FORMATS = ("json", "csv", "avro", "protobuf")
@@ -31,7 +32,7 @@ class RegistryOptions:
     key_password: str = ""
 
     def __repr__(self) -> str:
-        return f"RegistryOptions({', '.join(self.urls)})"
+        return f"RegistryOptions({without_user(', '.join(self.urls))})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 
-from barnabas.config.definition import ConfigError
+from barnabas.config.definition import ConfigError, without_user
 from barnabas.ports import HasWeb, Ports, WebRequest
 from barnabas.security.oauth.json_web_tokens import (
     Claims,
@@ -55,7 +55,7 @@ class IssuerKeys:
         """Times that keys could not be read."""
 
     def __repr__(self) -> str:
-        return f"IssuerKeys({self._settings.request.url}, {len(self._keys)} keys)"
+        return f"IssuerKeys({without_user(self._settings.request.url)}, {len(self._keys)} keys)"
 
     def __len__(self) -> int:
         return len(self._keys)

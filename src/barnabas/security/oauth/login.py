@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
+from barnabas.config.definition import without_user
 from barnabas.ports import ClientPorts, HasWeb, Web, WebRequest
 from barnabas.security import SaslError
 from barnabas.security.oauth.exchanges import OAuthClient
@@ -66,12 +67,12 @@ def obtain_token(login: OAuthLogin, web: Web, wall_ms: Callable[[], int]) -> Bea
     try:
         found = json.loads(_decoded(web.fetch(request)))
     except (ValueError, RecursionError) as error:
-        raise OSError(f"{login.request.url} answers no JSON") from error
+        raise OSError(f"{without_user(login.request.url)} answers no JSON") from error
     token = None
     if isinstance(found, dict):
         token = found.get("access_token") or found.get("id_token")
     if not isinstance(token, str):
-        raise OSError(f"the answer of {login.request.url} has no access_token")
+        raise OSError(f"the answer of {without_user(login.request.url)} has no access_token")
     lasts_s = found.get("expires_in")
     lasts_ms = lasts_s * 1000 if isinstance(lasts_s, int) and lasts_s > 0 else None
     return _bearer(token, lasts_ms, login, asked_at_ms)
@@ -87,7 +88,7 @@ def _decoded(answer: bytes) -> str:
 def _bearer(text: str, lasts_ms: int | None, login: OAuthLogin, now_ms: int) -> BearerToken:
     value = text.strip()
     if not value or len(value) > TOKEN_BYTES_MAX or not value.isascii() or not value.isprintable():
-        raise OSError(f"{login.request.url} has no token")
+        raise OSError(f"{without_user(login.request.url)} has no token")
     expires_ms = unverified_expiry_ms(value)
     if expires_ms is None and lasts_ms is not None:
         expires_ms = now_ms + lasts_ms

@@ -175,6 +175,13 @@ def test_a_registry_is_asked_again_until_it_answers() -> None:
         with pytest.raises(RegistryError, match="401 Unauthorized"):
             SchemaRegistry(wrong, serialized=False).by_id(1)
         assert "secret" not in repr(options)
+        within = RegistryOptions((registry.url.replace("://", "://ann:secret@"),))
+        assert SchemaRegistry(within, serialized=False).by_id(1).kind == "AVRO"
+        assert "secret@" not in repr(within)
+        refused = RegistryOptions((registry.url.replace("://", "://ann:hush@"),))
+        with pytest.raises(RegistryError, match="401 Unauthorized") as failed:
+            SchemaRegistry(refused, serialized=False).by_id(1)
+        assert "hush" not in str(failed.value)
         url = registry.url
     with pytest.raises(RegistryError, match="does not answer"):
         SchemaRegistry(RegistryOptions((url,)), serialized=False, patience_ms=50).by_id(1)
