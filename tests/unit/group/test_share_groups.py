@@ -64,11 +64,12 @@ class World:
         if topic_id not in self.image.topics_by_id:
             self.image.replay(TopicRecord(name=name, topic_id=topic_id))
         for index in range(partitions):
-            self.image.replay(
-                PartitionRecord(
-                    partition_id=index, topic_id=topic_id, replicas=[1], isr=[1], leader=1
-                )
-            )
+            self.add_partition(name, topic_id, index)
+
+    def add_partition(self, name: str, topic_id: Uuid, index: int) -> None:
+        self.image.replay(
+            PartitionRecord(partition_id=index, topic_id=topic_id, replicas=[1], isr=[1], leader=1)
+        )
         self.machine.table.cluster.changed([name], new=True)
         self.machine.table.on_topics_changed([name])
 
