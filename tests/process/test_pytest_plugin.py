@@ -48,6 +48,32 @@ def test_a_node_dies_and_comes_back(kafka_clusters):
     cluster.wait_for(lambda: cluster.is_alive(2), "node 2 to run")
     print("directory", cluster.directory)
 """
+SECURED = """
+import pytest
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+@pytest.mark.anyio
+async def test_aiokafka_is_the_administrator(aiokafka_clients, kafka_topic):
+    async with aiokafka_clients.producer() as producer:
+        await producer.send_and_wait(kafka_topic, b"one")
+    async with aiokafka_clients.consumer(kafka_topic) as consumer:
+        assert (await consumer.getone()).value == b"one"
+"""
+DIES = """
+import os, signal
+
+def test_its_worker_dies(kafka_cluster, kafka_topic):
+    with open(os.environ["SEEN"], "a") as file:
+        file.write(f"directory {kafka_cluster.directory}\\n")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def test_another_lives(kafka_cluster, kafka_topic):
+    with open(os.environ["SEEN"], "a") as file:
+        file.write(f"directory {kafka_cluster.directory}\\n")
+"""
 HANGS = """
 import signal
 
@@ -140,6 +166,24 @@ def test_{number}(kafka_cluster, kafka_topic, worker_id):
     assert len(found) == clusters
     for directory in found:
         await_nothing(directory)
+
+
+@pytest.mark.parametrize("option", ["each", "shared"])
+def test_a_worker_that_is_killed_leaves_nothing(option: str, tmp_path: Path) -> None:
+    pytest.importorskip("xdist")
+    project = Project(tmp_path, DIES, f"kafka_xdist = {option}")
+    project.environment["SEEN"] = str(tmp_path / "seen")
+    said = project.run("-n", "1", ends_with=1)
+    assert "1 failed, 1 passed" in said and "crashed" in said
+    found = set(directories((tmp_path / "seen").read_text()))
+    assert len(found) == {"each": 2, "shared": 1}[option]
+    for directory in found:
+        await_nothing(directory)
+
+
+def test_aiokafka_has_the_security_of_its_cluster(tmp_path: Path) -> None:
+    pytest.importorskip("aiokafka")
+    assert "1 passed" in Project(tmp_path, SECURED, "kafka_secure = true").run()
 
 
 def test_a_wrong_option_is_one_sentence(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ import pytest
 
 if TYPE_CHECKING:
     from barnabas.host.client import Connected
+    from barnabas.testing.aio import AiokafkaClients
     from barnabas.testing.cluster import Cluster
 
 SCOPES = ("session", "module", "function")
@@ -160,6 +161,14 @@ def kafka_client(kafka_cluster: Cluster) -> Iterator[Connected]:
 
     with connect(kafka_cluster.bootstrap, properties=kafka_cluster.client_properties) as client:
         yield client
+
+
+@pytest.fixture
+def aiokafka_clients(kafka_cluster: Cluster) -> AiokafkaClients:
+    """Makes producers and consumers of aiokafka: ``async with aiokafka_clients.producer() as producer``."""
+    from barnabas.testing.aio import AiokafkaClients
+
+    return AiokafkaClients(kafka_cluster)
 
 
 @pytest.fixture

@@ -25,7 +25,6 @@ from barnabas.cli.local.coordination import Coordination, coordination_of
 from barnabas.cli.local.local_security import ADMIN
 from barnabas.cli.local.standard_input import watch_standard_input
 from barnabas.cli.local.supervisor import Supervisor
-from barnabas.cli.local.zookeeper_users import write_users
 from barnabas.cli.plain_text import counted
 from barnabas.config.meta_properties import (
     FILE_NAME,
@@ -232,6 +231,8 @@ class LocalCluster:
         if self._coordination.connect:
             say(f"zookeeper: {self._coordination.connect}")
             if self._security is not None:
+                from barnabas.cli.local.zookeeper_users import write_users
+
                 write_users(self._coordination.connect, self._security.bootstrap_records())
         try:
             self._supervisor.start()
