@@ -31,7 +31,7 @@ class Run:
         self.stopped = False
         self.loop = Loop(lambda message, error: self.said.append(f"{message}: {error}"))
         self.directory = ClusterDirectory(path)
-        monkeypatch.setattr(module, "load_node", lambda: None)
+        monkeypatch.setattr(module, "load_node", lambda **_: None)
         monkeypatch.setattr(module, "fork_node", lambda *_: self.sleep().pid)
         monkeypatch.setattr(module, "execute_node", lambda *_: self.sleep().pid)
         self.supervisor = Supervisor(
