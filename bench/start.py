@@ -3,7 +3,8 @@
 Usage: ``python -m bench.start [--starts 50] [--nodes 1,3] [--faults]``. Each start is that of
 `barnabas.testing.cluster.Cluster` in a directory of its own, one after the other, after one that does not
 count. Prints p50 and p95 of the seconds, the CPU seconds of the processes, and the nodes' PSS, and writes
-them to ``bench/results/start.txt``. A busy machine makes the seconds meaningless: compare the CPU seconds then.
+them to ``bench/results/start.txt``. A busy machine makes the seconds meaningless: compare the CPU seconds
+then.
 """
 
 from __future__ import annotations
