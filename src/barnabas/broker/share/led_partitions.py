@@ -455,6 +455,8 @@ class LedPartitions:
                 self._end(led, led.partition.not_leader())
 
     def _end(self, led: LedSharePartition, error: KafkaError) -> None:
+        if led.has_ended:
+            return  # an answer to a member of another share partition has ended this one
         if self._led.get(led.key) is led:
             del self._led[led.key]
         if led.bucket != -1:
