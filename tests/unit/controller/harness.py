@@ -292,13 +292,17 @@ class World:
         connection: int = 0,
         principal: str = "User:ANONYMOUS",
         proof: Proof = Proof.NONE,
+        patience_ms: float = 0.0,
     ) -> Any:
-        """As `start`, with everything committed."""
+        """As `start`, with everything committed. `patience_ms` passes where the answer waits for brokers that
+        say nothing."""
         answer = self.start(request, version, connection, principal, proof)
         if isinstance(answer, Parked):
             box: list[Any] = []
             answer.attach(box.append)
             self.settle()
+            if patience_ms and not box:
+                self.advance(patience_ms)
             assert box, f"{request!r} was not answered"
             return box[0]
         return answer

@@ -26,6 +26,8 @@ from tests.unit.metadata.strategies import holds
 BROKERS = (1, 2, 3, 4)
 brokers = st.sampled_from(BROKERS)
 partitions = st.integers(0, 2)
+SURVEY_MS = 1_600.0
+"""The time after which a controller decides without the log ends for which it has asked."""
 
 
 class Life(RuleBasedStateMachine):
@@ -135,7 +137,8 @@ class Life(RuleBasedStateMachine):
                         ],
                     )
                 ]
-            )
+            ),
+            patience_ms=SURVEY_MS,
         )
 
     @rule()
@@ -187,3 +190,19 @@ class Life(RuleBasedStateMachine):
 
 Life.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=25)
 TestLife = Life.TestCase
+
+
+def test_a_cancellation_is_refused_where_no_replica_says_its_log_end() -> None:
+    life = Life()
+    life.begin(min_isr=2, unclean=True)
+    life.kill_together(dead=[1, 2])
+    life.kill_together(dead=[1, 4])
+    life.revive(broker=3, clean=False)
+    life.move(goal=[3, 1], index=2)
+    life.revive(broker=1, clean=False)
+    life.revive(broker=2, clean=False)
+    life.move(goal=None, index=2)
+    life.followers_hold_the_same()
+    life.the_partitions_are_sound()
+    topic = life.world.image.topics_by_name["t"]
+    assert topic.replicas[2] == (3, 1, 2, 4) and topic.leader[2] == 3
