@@ -53,7 +53,6 @@ types: venv
 
 layers: venv
 	$(BIN)/lint-imports
-	$(BIN)/python -m tools.import_circles
 	$(BIN)/python -m tools.folder_pairs
 
 tidy: venv

@@ -32,6 +32,13 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_unconfigure() -> None:
+    """Garbage is searched for once more. pytest and the interpreter would search what is left again and
+    again, which takes seconds after thousands of tests."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _is_of_peers(item.path) or item.get_closest_marker("peers") is not None:

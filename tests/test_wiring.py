@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tools.import_circles import sources
 from tools.late_callbacks import ALLOWED, faults, late_callbacks
+from tools.syntax_trees import nodes_of
 
 LATE = '''
 class Owner:
@@ -84,11 +85,11 @@ def test_names_of_one_system_are_in_one_place() -> None:
         name = path.relative_to(SOURCES).as_posix()
         if name.startswith(("host/system/", "wire/messages/")):
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                if node.value.id in SYSTEM_MODULES and ONE_SYSTEMS_OWN.fullmatch(node.attr):
-                    wrong.append(f"{name}:{node.lineno}: {node.value.id}.{node.attr}")
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                if node.value.startswith(("/proc/", "/sys/")):
-                    wrong.append(f"{name}:{node.lineno}: {node.value}")
+        for node in nodes_of(path, ast.Attribute):
+            owner = node.value.id if isinstance(node.value, ast.Name) else ""
+            if owner in SYSTEM_MODULES and ONE_SYSTEMS_OWN.fullmatch(node.attr):
+                wrong.append(f"{name}:{node.lineno}: {owner}.{node.attr}")
+        for constant in nodes_of(path, ast.Constant):
+            if isinstance(constant.value, str) and constant.value.startswith(("/proc/", "/sys/")):
+                wrong.append(f"{name}:{constant.lineno}: {constant.value}")
     assert not wrong, "\n".join(wrong)

@@ -1,4 +1,7 @@
-"""Finds folders that import each other: ``python -m tools.folder_pairs``, part of ``make layers``.
+"""Finds circles of imports and folders that import each other: ``python -m tools.folder_pairs``.
+
+It is a part of ``make layers``. The circles are those of :mod:`tools.import_circles`; one process reads the
+sources for both.
 
 Two sub-folders of one package may depend on each other in one direction only, imports for types included. A
 package's own modules count as a folder named after the package, but for its ``__init__``, which is a face.
@@ -9,7 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 
-from tools.import_circles import graph, sources
+from tools.import_circles import graph, problems, sources
 
 
 def folder_of(module: str, packages: frozenset[str]) -> str:
@@ -45,6 +48,6 @@ def pairs() -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    wrong = list(pairs())
-    print("\n".join(wrong) or "No two folders import each other")
+    wrong = [*problems(), *pairs()]
+    print("\n".join(wrong) or "No import circle at run time, and no two folders import each other")
     sys.exit(bool(wrong))

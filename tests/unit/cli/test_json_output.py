@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -42,28 +43,28 @@ def commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
         yield from commands(f"{name} {sub}".strip(), inner)
 
 
-def every_command() -> set[str]:
-    return {name for name, _ in commands("", typer.main.get_command(build(list(COMMANDS))))}
+@cache
+def tree() -> tuple[tuple[str, Any], ...]:
+    """Every command of the command line, by its words."""
+    return tuple(commands("", typer.main.get_command(build(list(COMMANDS)))))
 
 
 def with_option(option: str) -> set[str]:
-    root = typer.main.get_command(build(list(COMMANDS)))
     return {
         name
-        for name, command in commands("", root)
+        for name, command in tree()
         if any(option in parameter.opts for parameter in command.params)
     }
 
 
 def test_every_command_has_json_where_that_makes_sense() -> None:
-    assert every_command() - with_option("--json") == set(WITHOUT_JSON)
+    assert {name for name, _ in tree()} - with_option("--json") == set(WITHOUT_JSON)
 
 
 def test_json_has_one_name_and_one_parameter_in_every_command() -> None:
-    root = typer.main.get_command(build(list(COMMANDS)))
     found = {
         parameter.name
-        for _, command in commands("", root)
+        for _, command in tree()
         for parameter in command.params
         if "--json" in parameter.opts
     }

@@ -93,6 +93,7 @@ def test_a_line_of_kcats_json_has_its_bytes() -> None:
     assert kcat_json(NULLS, 1, "logappend").endswith(b'"broker":1,"key":null,"payload":null}\n')
 
 
+@pytest.mark.slow
 @given(records)
 def test_a_record_comes_back_from_its_line(record: ConsumerRecord) -> None:
     line = to_json(record)

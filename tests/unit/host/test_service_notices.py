@@ -56,6 +56,7 @@ def manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Manager]
     found.loop.close()
 
 
+@pytest.mark.slow
 def test_a_node_is_ready_once_and_says_why_it_is_not(manager: Manager) -> None:
     notices = manager.notices()
     notices.start()

@@ -377,6 +377,7 @@ def test_wrong_client_credentials_show_no_secret() -> None:
     assert "not-it-7" not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_a_listener_takes_any_audience_where_it_is_allowed_to() -> None:
     start = "sasl.oauthbearer."
     either = {f"{start}expected.audience": "", f"{start}allow.unverified.audience": "true"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +22,7 @@ batches = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(batches, batches, st.integers(-1, 20))
 def test_each_offset_has_its_strongest_batch(
     known: list[StateBatch], added: list[StateBatch], start: int
