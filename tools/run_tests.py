@@ -114,7 +114,7 @@ def main() -> int:
     bring_clients()
     clusters, *beside = lanes()
     began = time.monotonic()
-    with ExitStack() as stack, ThreadPoolExecutor() as waiting:
+    with ThreadPoolExecutor() as waiting, ExitStack() as stack:
         outputs = [stack.enter_context(tempfile.TemporaryFile()) for _ in beside]
         started = [
             stack.enter_context(ended(lane.start(options, output)))

@@ -131,6 +131,7 @@ class Cluster:
 
     def _start(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
+        self._output, self._restarted = b"", {}  # those of a run before
         arguments = ["up", "--nodes", str(self.nodes), "--data", str(self.directory / "cluster")]
         arguments.append("--end-with-input")  # a pipe of this process, which may be killed
         if self._own_directory:
@@ -207,6 +208,7 @@ class Cluster:
             self._said.close()
         if self.links is not None:
             self.links.close()
+            self.links = None
         if self._own_directory:
             shutil.rmtree(self.directory, ignore_errors=True)
 

@@ -219,3 +219,20 @@ def test_dead_letters_that_are_done_together_are_closed_together() -> None:
     [(write, _)] = coordinator.writes
     assert write.start_offset == 3
     assert opened.share_partition is not None and not opened.share_partition.letters
+
+
+@pytest.mark.parametrize("how", ["moved", "stopped"])
+def test_an_answer_that_closes_the_last_session_may_end_the_next_share_partition(how: str) -> None:
+    """A member's last request waits behind a write of one share partition; its answer ends them all."""
+    led, first = led_by(Coordinator(), 0)
+    second = led.open(SharePartitionKey("g", KEY.topic_id, 1))
+    led._client.reads.pop()(SimpleNamespace(state_epoch=1, start_offset=0, state_batches=[]))  # type: ignore[attr-defined]
+    accepted(led, first)
+    machine = first.share_partition
+    assert machine is not None
+    machine.acquire("m", Wanted(1), 1, [(1, 1)], LIMITS, 0.0)
+    change = machine.acknowledge("m", [Acknowledgement(1, 1, ACCEPT)], LIMITS, 0.0)
+    led.changed(first, change, lambda error: led.leave("g"))
+    first.partition.is_leader = False  # type: ignore[misc]
+    (led.on_metadata if how == "moved" else led.close)()
+    assert len(led) == 0 and first.has_ended and second.has_ended

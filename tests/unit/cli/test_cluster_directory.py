@@ -108,6 +108,15 @@ def test_keys_that_up_chooses_cannot_be_set(tmp_path: Path, key: str) -> None:
         ClusterDirectory(tmp_path).lay_out(1, {key: "1"})
 
 
+def test_a_directory_with_faults_is_started_by_the_test_cluster_only(tmp_path: Path) -> None:
+    """Its nodes would look for a relay that has ended, and open the control of their faults."""
+    (node,) = ClusterDirectory(tmp_path).lay_out(1, {})
+    with node.properties.open("a") as file:
+        file.write("testing.faults.file=/nowhere\n")
+    with pytest.raises(Failure, match=r"only barnabas\.testing starts it"):
+        ClusterDirectory(tmp_path).lay_out(1, {})
+
+
 def test_cluster_json_says_what_runs_where(tmp_path: Path) -> None:
     directory = ClusterDirectory(tmp_path)
     nodes = directory.lay_out(2, {})

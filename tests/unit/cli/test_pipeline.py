@@ -29,6 +29,17 @@ def stuck(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[FakeCluster,
     return cluster, query
 
 
+@pytest.mark.parametrize("verb", ["validate", "explain", "run"])
+def test_a_job_without_pyspark_is_one_sentence(
+    verb: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr("barnabas.cli.commands.pipeline_jobs.find_spec", lambda module: None)
+    assert main(["pipeline", verb, str(tmp_path / "job.toml")]) == 2
+    printed = capsys.readouterr().err
+    assert "this command needs" in printed and "pip install 'barnabas[spark]'" in printed
+    assert "Traceback" not in printed
+
+
 @pytest.mark.slow
 def test_a_ledger_is_shown_with_what_was_begun(
     stuck: tuple[FakeCluster, Query], capsys: pytest.CaptureFixture[str]

@@ -73,7 +73,6 @@ def run(
     if log_level == "OFF":
         warnings.simplefilter("ignore")
     job = _loaded(file)
-    _check_installed("numpy", "pyarrow", "pyspark")
     settings = _settings(conf)
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
@@ -144,7 +143,6 @@ def explain(
     """Show what a run that begins now would read, per partition, in rows and (by a sample) bytes of the
     log, and where it would write. Runs nothing."""
     job = _loaded(file)
-    _check_installed("numpy", "pyarrow")
     if job.audit is not None:
         raise Failure("an audit reads all that is there; run says what it found", USAGE)
     found: dict[str, Any] = {
@@ -373,6 +371,7 @@ def _settings(conf: list[str] | None) -> dict[str, str]:
 
 
 def _loaded(file: str) -> Job:
+    _check_installed("numpy", "pyarrow", "pyspark")
     from barnabas.pipeline.jobs.job_file import JobFileError, load
 
     try:

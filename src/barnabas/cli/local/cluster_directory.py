@@ -155,6 +155,10 @@ class ClusterDirectory:
             if key in settings:
                 raise Failure(f"{key} cannot be set: `barnabas up` chooses it")
         present = self.nodes()
+        if not settings.get(FAULTS_KEY) and any(_has_faults(node) for node in present):
+            raise Failure(
+                f"{self.path} holds a cluster with faults; only barnabas.testing starts it"
+            )
         known = self._known_nodes(present)
         if count is not None and known and count != known:
             raise Failure(f"{self.path} holds a cluster of {known} nodes, not {count}")
@@ -452,6 +456,11 @@ def _write_properties(node: NodeFiles, values: Mapping[str, str]) -> None:
         )
     except OSError as error:
         raise Failure(f"{node.properties} cannot be written: {error.strerror}") from error
+
+
+def _has_faults(node: NodeFiles) -> bool:
+    """Whether the node's file names the relay and the directories of a cluster with faults."""
+    return node.properties.exists() and FAULTS_KEY in parse_properties(node.properties.read_text())
 
 
 def ports_of_relay(settings: Mapping[str, str]) -> Mapping[int, int]:
