@@ -29,6 +29,7 @@ PRESENT_DRAWS = OF_ZOOKEEPER.partition("# ---")[2].splitlines()[1:]
 OF_MIGRATIONS = Path(__file__).with_name("regressions_migration.txt").read_text()
 PRESENT_MIGRATIONS = OF_MIGRATIONS.partition("# ---")[2].splitlines()[1:]
 SECURED_REGRESSIONS = sorted({line.split()[1] for line in LINES if line.startswith("secured ")})
+SHARES_REGRESSIONS = sorted({line.split()[1] for line in LINES if line.startswith("shares ")})
 pytestmark = [pytest.mark.sim, pytest.mark.slow]
 
 
@@ -128,6 +129,11 @@ def test_a_seed_that_once_failed_in_a_migration_passes(seed: int) -> None:
 @pytest.mark.parametrize("seed", SECURED_REGRESSIONS)
 def test_a_secured_seed_that_once_failed_passes(seed: str) -> None:
     simulate("--secured", "--seed", seed)
+
+
+@pytest.mark.parametrize("seed", SHARES_REGRESSIONS)
+def test_a_seed_with_share_groups_that_once_failed_passes(seed: str) -> None:
+    simulate("--shares", "--seed", seed)
 
 
 def test_one_seed_gives_one_trace_whatever_the_hash_seed() -> None:

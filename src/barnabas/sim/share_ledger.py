@@ -78,6 +78,8 @@ class ShareLedger:
         self._held: dict[tuple[str, Place], SeenDelivery] = {}
         self._said: set[tuple[str, Place]] = set()
         """Members and records of which they have said something since they took them."""
+        self._last_words: set[tuple[str, Place]] = set()
+        """Members and records of which they have said the last word, sent or about to be."""
         self._doubtful: set[Place] = set()
         """Records of which a last word was sent, and perhaps kept."""
         self._lost_ms: dict[str, list[float]] = {}
@@ -100,6 +102,7 @@ class ShareLedger:
         self.deliveries += 1
         self._held[member, place] = self._last[place] = delivered
         self._said.discard((member, place))
+        self._last_words.discard((member, place))
         self._most[place] = max(self._most.get(place, 0), record.deliveries)
         if self.is_lost:
             return
@@ -149,6 +152,16 @@ class ShareLedger:
     def on_said(self, group: str, member: str, partition: int, offset: int) -> None:
         """A member says something of a record."""
         self._said.add((member, (group, partition, offset)))
+
+    def on_last_word(self, group: str, member: str, partition: int, offset: int) -> None:
+        """A member says the last word on a record."""
+        self._last_words.add((member, (group, partition, offset)))
+
+    def on_vanished(self, group: str, member: str) -> None:
+        """A member falls silent: no client receives the answers to what it said last, which may be kept."""
+        self._doubtful |= {
+            place for who, place in self._last_words if who == member and place[0] == group
+        }
 
     def on_answer(self, group: str, member: str, answer: Acknowledged, now_ms: float) -> None:
         """Acknowledgements are answered. Raises :class:`Violation`."""

@@ -53,6 +53,18 @@ def book() -> Book:
     return Book()
 
 
+def test_a_word_whose_answer_no_member_receives_may_be_kept(book: Book) -> None:
+    book.deliver("a")
+    with pytest.raises(Violation, match="never acknowledged, and is gone"):
+        book.finish()
+    book.ledger.on_vanished("g", "a")
+    with pytest.raises(Violation, match="never acknowledged, and is gone"):
+        book.finish()
+    book.ledger.on_last_word("g", "a", 0, 7)
+    book.ledger.on_vanished("g", "a")
+    book.finish()
+
+
 def test_an_accepted_record_is_not_delivered_again(book: Book) -> None:
     book.deliver("a")
     book.answer("a", Acknowledge.ACCEPT)

@@ -23,7 +23,7 @@ from barnabas.client.consumers.share_session import ShareFetchSettings
 from barnabas.client.network.channels import ChannelError
 from barnabas.client.records import DeliveredRecord
 from barnabas.metadata.image.image import GROUP
-from barnabas.sim.share_ledger import SHARED, ShareLedger
+from barnabas.sim.share_ledger import FINAL, SHARED, ShareLedger
 from barnabas.wire.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -124,6 +124,8 @@ class ShareMemberClient:
             stops = self.workload.stopped
             if not stops and self.rng.random() < self.plan.commits:
                 for record in self._taken:
+                    if self.plan.mode != EXPLICIT:
+                        self._last_word(record)
                     self.ledger.on_said(
                         self.plan.group, self._member, record.partition, record.offset
                     )
@@ -132,6 +134,8 @@ class ShareMemberClient:
 
     def _take(self) -> list[DeliveredRecord]:
         consumer, history = self.consumer, self.workload.history
+        for record in self._taken if self.plan.mode != EXPLICIT else ():
+            self._last_word(record)
         for record in self._taken:
             self.ledger.on_said(self.plan.group, self._member, record.partition, record.offset)
         self._taken = records = consumer.poll(self.plan.taken_max)
@@ -178,7 +182,12 @@ class ShareMemberClient:
 
     def _say(self, record: DeliveredRecord, kind: Acknowledge) -> None:
         self.ledger.on_said(self.plan.group, self._member, record.partition, record.offset)
+        if kind in FINAL:
+            self._last_word(record)
         self.consumer.acknowledge(record, kind)
+
+    def _last_word(self, record: DeliveredRecord) -> None:
+        self.ledger.on_last_word(self.plan.group, self._member, record.partition, record.offset)
 
     async def _replace(self, *, closes: bool) -> None:
         """Another member takes the place, on a connection of its own; this one leaves, or falls silent."""
@@ -193,6 +202,7 @@ class ShareMemberClient:
             except (ChannelError, KafkaError):
                 pass  # its session ends by itself
         else:
+            self.ledger.on_vanished(self.plan.group, self._member)
             self.member_client.close()
             self.member_client = self.workload.client(f"{self.plan.name} in its group")
             for _ in range(self.workload.cluster.topology.nodes):  # a session with each
