@@ -121,6 +121,8 @@ class Run:
         self.work.lines_out.touch()
         with self._started():
             fed = self._feed_through_deaths()
+            # A reader finds the end of a topic only when the program has stopped writing to it.
+            self._wait_for(lambda: self._count() >= len(fed), "as many numbers to come out")
             self._wait_for(lambda: fed <= set(self._given()), "all numbers to come out")
         counts = Counter(self._given())
         assert set(counts) == fed
