@@ -35,8 +35,10 @@ appender.console.layout.type=PatternLayout
 appender.console.layout.pattern=%p %c %m%n
 """
 KAFKA_COMPLAINTS = re.compile(
-    r"^(ERROR|FATAL) |^WARN .*([Cc]orrupt|[Rr]ecover|rebuild|[Mm]ismatch)"
+    r"^(ERROR|FATAL) \S*\.(log|storage|snapshot|image|coordinator|fault)\."
+    r"|^WARN .*([Cc]orrupt|[Rr]ecover|rebuild|[Mm]ismatch)"
 )
+"""About what a node reads from its files. Nodes that all stop at once log errors of their requests."""
 OUR_COMPLAINTS = re.compile(r"^\S+ error |^Traceback|corrupt")
 
 

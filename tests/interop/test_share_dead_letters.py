@@ -35,7 +35,7 @@ SETTINGS = {
     "transaction.state.log.min.isr": "1",
 }
 NUMBERS = range(1, 31)
-PATIENCE_S = 60.0
+PATIENCE_S = START_S = 180.0
 Letter = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes], ...]]
 
 
@@ -78,7 +78,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     words = [word for item in SETTINGS.items() for word in ("--set", "=".join(item))]
     up = Up(tmp_path_factory.mktemp("ours") / "up", "--nodes", "1", *words)
     try:
-        yield up.wait_for_line("bootstrap: ").removeprefix("bootstrap: ")
+        yield up.wait_for_line("bootstrap: ", START_S).removeprefix("bootstrap: ")
     finally:
         up.end()
 

@@ -20,6 +20,7 @@ pytestmark = [
     pytest.mark.timeout(400),
 ]  # fmt: skip
 TOOLS = "org.apache.kafka.tools"
+START_S = 180
 SHARE_GROUPS = f"{TOOLS}.consumer.group.ShareGroupCommand"
 CONSOLE = f"{TOOLS}.consumer.ConsoleShareConsumer"
 VERIFIABLE = f"{TOOLS}.VerifiableShareConsumer"
@@ -33,7 +34,7 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "--set", "group.share.min.record.lock.duration.ms=1000",
     )  # fmt: skip
     try:
-        yield up.wait_for_line("bootstrap: ").removeprefix("bootstrap: ")
+        yield up.wait_for_line("bootstrap: ", START_S).removeprefix("bootstrap: ")
     finally:
         up.end()
 

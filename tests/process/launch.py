@@ -46,12 +46,12 @@ class Up:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
-    def wait_for_line(self, start: str) -> str:
+    def wait_for_line(self, start: str, patience_s: float | None = None) -> str:
         """The first line, of those printed before or from now on, that begins with `start`."""
         for line in self.lines:
             if line.startswith(start):
                 return line
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + (patience_s or PATIENCE_S)
         while True:
             left = deadline - time.monotonic()
             try:
