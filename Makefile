@@ -87,6 +87,7 @@ bench: venv ## Figures beside Kafka's and beside Spark's connector (after `make 
 	$(BIN)/python -m bench.tls --rounds 3
 	$(BIN)/python -m bench.scrape
 	$(BIN)/python -m bench.share
+	$(BIN)/python -m bench.share_idle
 	$(BIN)/python -m bench.spark --rows 1000000 --rounds 2 --minutes 25
 
 interop: venv ## All tests with other people's clients and Apache Kafka beside us; fails where these are missing (ALL=1: all programs, not a third)
