@@ -1,4 +1,7 @@
-"""Every configuration key of Apache Kafka is one of ours: the lists of both, and what their nodes answer."""
+"""Every configuration key of Apache Kafka is one of ours: the lists of both, and what their nodes answer.
+
+The same for the APIs of a broker and the features of a cluster.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,9 @@ from barnabas.config.definition import ConfigDef, ConfigKey
 from barnabas.config.group import GROUP
 from barnabas.config.topic import TOPIC
 from barnabas.host.client import connect
+from barnabas.wire.api_table import ApiKey
+from barnabas.wire.messages.api_versions_request import ApiVersionsRequest
+from barnabas.wire.messages.api_versions_response import ApiVersionsResponse
 from barnabas.wire.messages.describe_configs_request import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -47,6 +53,8 @@ OURS_ALONE = {
     "unclean.recovery.strategy",
 }
 """Keys that Apache Kafka lacks, by docs/configuration.md."""
+OTHER_APIS: dict[str, object] = {}
+"""APIs with the versions of Apache Kafka's broker and of ours, where they differ, by docs/divergence.md."""
 OTHER_DEFAULTS = {"controller.quorum.append.linger.ms": "0"}
 """Our defaults that are not Apache Kafka's, by docs/divergence.md."""
 FIXED_WITH_A_REASON = {
@@ -170,8 +178,31 @@ def answers(trio: Trio) -> Answers:
     return found
 
 
+class Offered(NamedTuple):
+    """What a node says of itself to a client that connects."""
+
+    apis: dict[int, tuple[int, int]]
+    features: dict[str, tuple[int, int]]
+    finalized: dict[str, int]
+
+
+Told = tuple[tuple[Answers, Offered], tuple[Answers, Offered]]
+
+
+def offered(trio: Trio) -> Offered:
+    request = ApiVersionsRequest(client_software_name="lists", client_software_version="1")
+    answer = ask(trio.bootstrap, request, 4, ApiVersionsResponse)
+    return Offered(
+        {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys},
+        {found.name: (found.min_version, found.max_version) for found in answer.supported_features},
+        {found.name: found.max_version_level for found in answer.finalized_features},
+    )
+
+
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Answers, Answers]]:
+def told(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Told]:
     """The answers of Apache Kafka and of ours, of the same directory in turn."""
     trio = Trio(tmp_path_factory.mktemp("lists"), {"log.retention.hours": "48"}, nodes=1)
     trio.format("kafka")
@@ -182,25 +213,23 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Answers, An
             if system == "kafka":
                 with connect(trio.bootstrap) as client:
                     client.create_topic("told", 1, 1)
-            found.append(answers(trio))
+            found.append((answers(trio), offered(trio)))
     yield found[0], found[1]
 
 
-def differing(told: tuple[Answers, Answers], resource: str) -> dict[str, tuple[Any, Any]]:
-    theirs, ours = (answer[resource] for answer in told)
+def differing(told: Told, resource: str) -> dict[str, tuple[Any, Any]]:
+    theirs, ours = (answers[resource] for answers, _ in told)
     names = sorted(theirs.keys() | ours.keys())
     return {n: (theirs.get(n), ours.get(n)) for n in names if theirs.get(n) != ours.get(n)}
 
 
 @pytest.mark.parametrize("resource", ["topic", "group", "metrics"])
-def test_nodes_describe_a_resource_as_kafka_does(
-    resource: str, told: tuple[Answers, Answers]
-) -> None:
-    assert told[0][resource]
+def test_nodes_describe_a_resource_as_kafka_does(resource: str, told: Told) -> None:
+    assert told[0][0][resource]
     assert not differing(told, resource)
 
 
-def test_nodes_describe_a_broker_as_kafka_does(told: tuple[Answers, Answers]) -> None:
+def test_nodes_describe_a_broker_as_kafka_does(told: Told) -> None:
     found = differing(told, "broker 1")
     for name in OURS_ALONE & found.keys():
         theirs, _ = found.pop(name)
@@ -210,3 +239,19 @@ def test_nodes_describe_a_broker_as_kafka_does(told: tuple[Answers, Answers]) ->
     for name, (theirs, ours) in found.items():
         assert name in FIXED_WITH_A_REASON or name.startswith("remote."), (name, theirs, ours)
         assert {place for place in range(6) if theirs[place] != ours[place]} == {READ_ONLY}, name
+
+
+def test_the_apis_of_a_broker_are_those_of_kafka(told: Told) -> None:
+    theirs, ours = told[0][1].apis, told[1][1].apis
+    differing = {
+        ApiKey(key).name: (theirs.get(key), ours.get(key))
+        for key in theirs.keys() | ours.keys()
+        if theirs.get(key) != ours.get(key)
+    }
+    assert differing == OTHER_APIS
+
+
+def test_the_features_of_a_cluster_are_those_of_kafka(told: Told) -> None:
+    theirs, ours = told[0][1], told[1][1]
+    assert theirs.features == ours.features
+    assert theirs.finalized == ours.finalized
