@@ -1,4 +1,7 @@
-"""A healthy cluster under load is ready for a whole day, of simulated time: real nodes, some five minutes of CPU time."""
+"""A healthy cluster under load is ready for a whole day of simulated time.
+
+The nodes are real. The test takes some five minutes of CPU time.
+"""
 
 from __future__ import annotations
 

@@ -222,7 +222,7 @@ def test_dead_letters_that_are_done_together_are_closed_together() -> None:
 
 
 @pytest.mark.parametrize("how", ["moved", "stopped"])
-def test_an_answer_that_closes_the_last_session_may_end_the_next_share_partition(how: str) -> None:
+def test_an_answer_may_end_the_next_share_partition(how: str) -> None:
     """A member's last request waits behind a write of one share partition; its answer ends them all."""
     led, first = led_by(Coordinator(), 0)
     second = led.open(SharePartitionKey("g", KEY.topic_id, 1))
