@@ -13,6 +13,8 @@ _SPACE = " \t\f"
 
 FAULTS_KEY = "testing.faults.file"
 """The key of nodes that a test can make fail: no other node starts with it."""
+FAULTS_VARIABLE = "BARNABAS_TESTING_FAULTS"
+"""The environment variable by which `barnabas.testing` says that it starts a node with that key."""
 
 
 def parse_properties(text: str) -> dict[str, str]:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from barnabas.testing.connecting import ConnectableCluster, connected
 from barnabas.types import TopicPartition
-
-if TYPE_CHECKING:
-    pass
 
 SHOWN_MAX = 5
 

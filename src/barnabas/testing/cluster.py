@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
-from barnabas.config.properties import FAULTS_KEY, parse_properties
+from barnabas.config.properties import FAULTS_KEY, FAULTS_VARIABLE, parse_properties
 from barnabas.host.programs.removable_directory import mark_removable
 from barnabas.host.system.processes import has_ended
 from barnabas.testing.checks import Checks
@@ -158,6 +158,7 @@ class Cluster:
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
+                env=self._environment(),
             )
         self.wait_for(self._is_ready, "the cluster to take writes", self.start_timeout_s)
 
@@ -289,7 +290,12 @@ class Cluster:
                 [sys.executable, "-m", "barnabas", "node", "start", node["properties"]],
                 stdout=log,
                 stderr=log,
+                env=self._environment(),
             )
+
+    def _environment(self) -> dict[str, str]:
+        """That of this process; nodes obey the faults file only if it says that a test started them."""
+        return {**os.environ, **({FAULTS_VARIABLE: "1"} if self.faults is not None else {})}
 
     def is_alive(self, node_id: int) -> bool:
         restarted = self._restarted.get(node_id)

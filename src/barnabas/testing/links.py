@@ -12,6 +12,7 @@ import asyncio
 import socket
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -41,6 +42,8 @@ class LinkFaults:
         """When a limited link has sent what it has taken."""
         self.whole = asyncio.Event()
         self.whole.set()
+        self.healed = asyncio.Event()
+        """Set by `heal` for those that wait; each time a new one."""
 
     def __repr__(self) -> str:
         state = "cut" if self.is_cut else "whole"
@@ -100,6 +103,8 @@ class Links:
                 link.is_cut, link.delay_s, link.bytes_per_s = False, 0.0, 0.0
                 link.free_at = 0.0
                 link.whole.set()
+                link.healed.set()
+                link.healed = asyncio.Event()
 
         self._do(mend)
 
@@ -256,7 +261,8 @@ class Links:
                 due, data = await chunks.get()
                 wait_s = max(due - self._loop.time(), link.take_time(len(data), self._loop.time()))
                 if wait_s > 0:
-                    await asyncio.sleep(wait_s)
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(link.healed.wait(), wait_s)
                 while link.is_cut:
                     await link.whole.wait()
                 if not data:

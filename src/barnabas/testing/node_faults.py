@@ -126,12 +126,13 @@ class NodeFaults:
 
     def _fail_disk(self, node_id: int, fault: str, directory: str | Path | None) -> None:
         asked = {"fault": fault, "directory": None if directory is None else str(directory)}
+        before = len(self.cluster.log_text(node_id))
         failed = self.command(node_id, "disk", **asked)
 
         def is_noticed() -> bool:
-            said = self.cluster.log_text(node_id)
+            said = self.cluster.log_text(node_id)[before:]
             offline = [line for line in said.splitlines() if "log.directory_offline" in line]
-            gone = all(any(name in line for line in offline) for name in failed)
+            gone = all(any(f"path={name} " in line for line in offline) for name in failed)
             return gone or not self.cluster.is_alive(node_id)
 
         self.cluster.wait_for(is_noticed, f"node {node_id} to notice its disk")

@@ -175,6 +175,18 @@ def test_a_limit_counts_the_bytes_of_both_ways(links: Links) -> None:
         assert time.monotonic() - began >= 0.2
 
 
+def test_bytes_that_a_limit_held_up_arrive_with_the_healing(links: Links) -> None:
+    links.limit(CLIENT, 1, 10)
+    with as_client(links, 1) as connection:
+        connection.sendall(b"x" * 1000)
+        connection.settimeout(0.05)
+        with pytest.raises(TimeoutError):
+            connection.recv(1)
+        links.heal()
+        connection.settimeout(10)
+        assert connection.recv(1) == b"x", "1,000 bytes would have taken 100 s"
+
+
 def test_a_node_that_is_none_is_refused(links: Links) -> None:
     with pytest.raises(KeyError):
         links.cut(1, 3)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from barnabas.cli.local.cluster_directory import NodeFiles
-from barnabas.config.properties import FAULTS_KEY, parse_properties
+from barnabas.config.properties import FAULTS_KEY, FAULTS_VARIABLE, parse_properties
 from barnabas.host.process.end_request import EndRequest
 from barnabas.host.system.processes import end_with_parent
 
@@ -37,8 +37,10 @@ class RunsNode(Protocol):
 
 
 def program_of(properties: Path) -> str:
-    """The module to run for the node of this file. A file that cannot be read is the usual program's, which
-    says so."""
+    """The module to run for the node of this file. The usual program says what is wrong with a file that
+    cannot be read, and refuses one that asks for faults where `barnabas.testing` did not start the node."""
+    if not os.environ.get(FAULTS_VARIABLE):
+        return USUAL
     try:
         values = parse_properties(properties.read_text(encoding="utf-8", errors="replace"))
     except (OSError, ValueError):
