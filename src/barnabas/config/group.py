@@ -20,10 +20,7 @@ CLIENT_QUOTAS = ConfigDef(parse_table(quota.CLIENT))
 ADDRESS_QUOTAS = ConfigDef(parse_table(quota.ADDRESS))
 STREAMS_ASSIGNOR = "streams.assignor.name"
 DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
-
-
-STREAMS_ASSIGNOR = "streams.assignor.name"
-_LISTS_BEHIND = {STREAMS_ASSIGNOR: "group.streams.assignors"}
+_LISTS_BEHIND = {STREAMS_ASSIGNOR: STREAMS_ASSIGNORS}
 """The broker's list whose first entry is a group's value."""
 
 
@@ -38,7 +35,14 @@ def broker_text(name: str, broker: Mapping[str, str]) -> str | None:
     synonym = broker_synonym(name)
     assert synonym is not None
     text = broker.get(synonym, BROKER[synonym].default)
-    return text.partition(",")[0] if text is not None and name in _LISTS_BEHIND else text
+    if text is None or name not in _LISTS_BEHIND:
+        return text
+    return _short_names(synonym, text)[0]
+
+
+def _short_names(key: str, text: str) -> list[str]:
+    """The assignors that the value of a broker's key names."""
+    return short_names(key, cast("list[str]", BROKER.parse(key, text)))
 
 
 def group_values(
@@ -85,9 +89,7 @@ def _check_assignor(overrides: Mapping[str, str], broker: Mapping[str, str]) -> 
     """A streams group's assignor is one of those that the brokers have."""
     given = overrides.get(STREAMS_ASSIGNOR)
     text = broker.get(STREAMS_ASSIGNORS, BROKER[STREAMS_ASSIGNORS].default)
-    there = short_names(
-        STREAMS_ASSIGNORS, cast("list[str]", BROKER.parse(STREAMS_ASSIGNORS, text or ""))
-    )
+    there = _short_names(STREAMS_ASSIGNORS, text or "")
     if given is not None and given not in there:
         raise ConfigError(
             STREAMS_ASSIGNOR, given, f"it must be a registered assignor: {', '.join(there)}"

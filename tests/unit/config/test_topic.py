@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.config.definition import ConfigError
-from barnabas.config.group import check_group_overrides, group_values
+from barnabas.config.group import broker_text, check_group_overrides, group_values
 from barnabas.config.topic import (
     BROKER_SYNONYMS,
     TOPIC,
@@ -105,6 +105,7 @@ def test_a_streams_group_names_an_assignor_that_its_brokers_have() -> None:
     by_class = "org.apache.kafka.coordinator.group.streams.assignor.StickyTaskAssignor"
     for brokers in ({}, {"group.streams.assignors": by_class}):
         check_group_overrides({"streams.assignor.name": "sticky"}, brokers)
+        assert broker_text("streams.assignor.name", brokers) == "sticky"
         with pytest.raises(ConfigError, match="it must be a registered assignor: sticky"):
             check_group_overrides({"streams.assignor.name": "uniform"}, brokers)
 
