@@ -8,13 +8,14 @@ anything moves. `lift` takes all of it away again.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import NamedTuple
 
 from barnabas.cli.connection.connect import USAGE
 from barnabas.cli.failure import Failure
-from barnabas.cli.reassignment.reassignment_progress import Placed
+from barnabas.cli.reassignment.reassignment_progress import POLL_S, Placed
 from barnabas.client.admin import BROKER, DELETE, SET, TOPIC
 from barnabas.client.network.connection import ChannelError
 from barnabas.client.operations import ConfigEdit, change_configs
@@ -36,6 +37,8 @@ DYNAMIC_TOPIC, DYNAMIC_BROKER = 1, 2
 TOPICS_PER_REQUEST = 500
 Target = tuple[int, ...] | None
 REQUEST_TIMEOUT_MS = 2_000.0
+DEATH_S = 20.0
+"""The time in which a broker that died is no longer among those that live: a session, and some more."""
 _UNITS = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
 
 
@@ -112,12 +115,17 @@ def lift(connected: Connected) -> None:
 
 
 def _lift_of(connected: Connected, broker: int) -> None:
-    try:
-        set_rate(connected, [broker], None)
-    except ChannelError:
-        # It may have died a moment ago. Another broker is asked once the metadata say so.
+    deadline_s = time.monotonic() + DEATH_S
+    while True:
+        try:
+            set_rate(connected, [broker], None)
+            return
+        except ChannelError:
+            # It may have died a moment ago. Another broker is asked once the metadata say so.
+            if time.monotonic() > deadline_s:
+                raise
+        time.sleep(POLL_S)
         connected.call(connected.client.cluster.refresh())
-        set_rate(connected, [broker], None)
 
 
 def _registered(connected: Connected) -> list[int]:
