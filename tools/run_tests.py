@@ -34,8 +34,8 @@ COMPUTING = (
 """Folders and modules of `tests` that start no cluster."""
 SPARK = (
     "spark",
-    "docs/test_pipelines.py",
-    "docs/test_spark.py",
+    "docs",
+    "interop",
     "console",
     "contract",
     "model",

@@ -240,7 +240,7 @@ def test_a_full_disk_ends_no_cluster(tmp_path: Path) -> None:
         (["--set", "num.partitions"], "--set takes KEY=VALUE, not 'num.partitions'"),
         (["--set", "node.id=4"], "node.id cannot be set: `barnabas up` chooses it"),
         (["--feature", "share.version=9"], "share.version supports levels 0 to 2, not 9"),
-        (["--release", "9.9"], "9.9 is no metadata.version; known are 3.3-IV3 to"),
+        (["--release", "9.9"], "'9.9' is no metadata.version; known are 3.3-IV3 to"),
     ],
 )
 def test_wrong_settings_are_one_sentence(
