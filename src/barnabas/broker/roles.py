@@ -113,15 +113,13 @@ class NamesController(Protocol):
     def controller_for_clients(self, view: ClusterView) -> int: ...
 
 
-class TransactionalWriteRole(HasPorts, HasTransactions, Protocol):
+class TransactionalWriteRole(HasPorts, HasReplicas, HasTransactions, Protocol):
     """The coordinator is asked whether a write belongs to a transaction (KIP-890)."""
 
     def broker_texts(self) -> dict[str, str]: ...
 
 
-class ProduceRole(
-    LeaderHintsRole, TransactionalWriteRole, HasReplicas, HasDeadlines, HasSlices, Protocol
-):
+class ProduceRole(LeaderHintsRole, TransactionalWriteRole, HasDeadlines, HasSlices, Protocol):
     def finish_produce(self, listener: str, response: ProduceResponse) -> None: ...
 
 
@@ -172,7 +170,7 @@ class AddOffsetsRole(HasConfig, AddPartitionsRole, HasHashedPartitions, Protocol
     """The group's partition of ``__consumer_offsets`` is added."""
 
 
-class TransactionalOffsetsRole(TransactionalWriteRole, GroupRole, HasImage, HasReplicas, Protocol):
+class TransactionalOffsetsRole(TransactionalWriteRole, GroupRole, HasImage, Protocol):
     """Offsets are committed with a transaction."""
 
 

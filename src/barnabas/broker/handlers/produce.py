@@ -17,7 +17,7 @@ id instead of by name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ from barnabas.broker.cooperative_jobs import CONTINUES, StepResult, take_all
 from barnabas.broker.leader_hints import LEADERSHIP, add_produce_leaders
 from barnabas.broker.partitions.delayed_produce import NO_LEADER, DelayedProduce
 from barnabas.broker.partitions.partition import Partition
-from barnabas.broker.transaction.first_writes import Proof, Proofs, verify_produce
+from barnabas.broker.transaction.first_writes import Key, Proof, prove_writes
 from barnabas.record.batch import TRANSACTIONAL
 from barnabas.record.compression import Codec
 from barnabas.record.validate import InvalidRecordsError
@@ -86,34 +86,29 @@ def handle(
         return error_response(request, ErrorCode.INVALID_REQUIRED_ACKS, "")
     if request.transactional_id is None:
         return _begin(request, ctx, broker, None)
+    proofs: dict[Key, Proof] = {}
     parked = Working()
-    proofs = verify_produce(
-        request,
-        ctx.api_version,
-        broker,
-        lambda key, index: _find(broker, key, index, ctx),
-        lambda given: _begin(request, ctx, broker, given, parked),
-    )
-    return parked if proofs is None else _begin(request, ctx, broker, proofs)
+    steps = _append_all(request, ctx, broker, proofs, parked)
+    proceed = partial(broker.slices.answer, steps, at_once=False, parked=parked)
+    if prove_writes(request, ctx.api_version, broker, proofs, proceed):
+        return _begin(request, ctx, broker, proofs)
+    return parked
 
 
 def _begin(
     request: ProduceRequest,
     ctx: RequestContext,
     broker: ProduceRole,
-    proofs: Proofs | None,
-    parked: Working | None = None,
+    proofs: Mapping[Key, Proof] | None,
 ) -> ProduceResponse | Parked | None:
     """Append a small request at once. A thousand appends take 30 ms, so a large one takes several
     turns. Other connections are served in between; later requests of this connection wait, or their
-    batches would overtake these. `proofs` is None if the request has no transaction; `parked` is
-    set if the request has waited for proofs."""
+    batches would overtake these. `proofs` is None if the request has no transaction."""
     most = broker.ports.bounds.handlers.appended_inline_max
-    if parked is None and sum([len(topic.partition_data) for topic in request.topic_data]) > most:
-        parked = Working()
+    if sum([len(topic.partition_data) for topic in request.topic_data]) <= most:
+        return take_all(_append_all(request, ctx, broker, proofs, None))
+    parked = Working()
     steps = _append_all(request, ctx, broker, proofs, parked)
-    if parked is None:
-        return take_all(steps)
     return broker.slices.answer(steps, at_once=False, parked=parked)
 
 
@@ -121,7 +116,7 @@ def _append_all(
     request: ProduceRequest,
     ctx: RequestContext,
     broker: ProduceRole,
-    proofs: Proofs | None,
+    proofs: Mapping[Key, Proof] | None,
     parked: Working | None,
 ) -> Iterator[ProduceResponse | Parked | StepResult | None]:
     """Append to some partitions of a topic with each step. Returns the answer, or the `Parked` that

@@ -16,6 +16,7 @@ from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeGuard
 
+from barnabas.broker.controller_client.auto_topic_creation import INTERNAL_TOPICS
 from barnabas.broker.partitions.partition import Partition
 from barnabas.log.state.producer_state import TRUSTED, Verification
 from barnabas.record.batch import HEADER_SIZE, TRANSACTIONAL
@@ -41,7 +42,6 @@ Place: TypeAlias = tuple[str, int]
 Proof: TypeAlias = Verification | KafkaError | None
 """Outcome of a verification: the append carries the `Verification`; an error refuses it; None allows it only
 while its transaction is open in the partition."""
-Proofs: TypeAlias = Mapping[Key, Proof]
 Proceed: TypeAlias = Callable[[Proof], None]
 Answers: TypeAlias = Mapping[Place, KafkaError | None]
 
@@ -114,16 +114,16 @@ def _for_producers(error: KafkaError | None) -> KafkaError | None:
     )
 
 
-def verify_produce(
+def prove_writes(
     request: ProduceRequest,
     version: int,
     broker: TransactionalWriteRole,
-    find: Callable[[str | Uuid, int], Partition],
-    proceed: Callable[[Proofs], object],
-) -> Proofs | None:
-    """The proofs of the request's transactional batches, if no question is needed. Otherwise None, and
-    `proceed` gets them when the coordinator has answered. Raises INVALID_PRODUCER_ID_MAPPING if the batches
-    are of several producers."""
+    proofs: dict[Key, Proof],
+    proceed: Callable[[], object],
+) -> bool:
+    """Put the proof of each transactional batch of the request into `proofs`. Returns whether all of them are
+    there; otherwise `proceed` is called when the coordinator has answered. Raises
+    INVALID_PRODUCER_ID_MAPPING if the batches are of several producers."""
     first = _transactional_batches(request, by_id=version >= 13)
     producers = {(producer_id, epoch) for _, _, producer_id, epoch, _ in first}
     if len(producers) > 1:
@@ -132,7 +132,7 @@ def verify_produce(
             "Transactional records contained more than one producer ID",
         )
     if not first:
-        return {}
+        return True
     question = WriteQuestion(
         request.transactional_id or "",
         *producers.pop(),
@@ -140,34 +140,31 @@ def verify_produce(
         knows_abortable=version >= ABORTABLE_SINCE,
     )
     if not is_verifying(broker, question):
-        return {(key, index): TRUSTED for key, index, *_ in first}
+        proofs.update({(key, index): TRUSTED for key, index, *_ in first})
+        return True
     wanted: dict[Key, tuple[Place, Verification]] = {}
-    fenced: dict[Key, Proof] = {}
     for key, index, _, _, sequence in first:
+        partition, _ = broker.replicas.find((key, index))
+        if partition is None or partition.topic in INTERNAL_TOPICS:
+            continue  # the append reports it
         try:
-            partition = find(key, index)
             verification = _begin(broker, partition, question, sequence)
         except KafkaError as error:
             if error.code is ErrorCode.INVALID_PRODUCER_EPOCH:
-                fenced[key, index] = error
+                proofs[key, index] = error
             continue  # the append reports every other error
         if verification is not None:
             wanted[key, index] = (partition.topic, partition.index), verification
     if not wanted:
-        return fenced
+        return True
 
     def answered(answers: Answers) -> None:
-        proceed(
-            fenced
-            | {
-                key: _for_producers(answers[place]) or verification
-                for key, (place, verification) in wanted.items()
-            }
-        )
+        for key, (place, verification) in wanted.items():
+            proofs[key] = _for_producers(answers[place]) or verification
+        proceed()
 
-    places = [place for place, _ in wanted.values()]
-    ask_coordinator(broker, question, places, answered)
-    return None
+    ask_coordinator(broker, question, [place for place, _ in wanted.values()], answered)
+    return False
 
 
 def _begin(
