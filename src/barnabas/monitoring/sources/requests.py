@@ -102,7 +102,7 @@ class RequestSource:
     def __init__(self, broker: Callable[[], Broker | None]) -> None:
         self._broker = broker
         self._times: dict[tuple[int, bool], ApiTimes] = {}
-        """By API, and whether a replica sends it."""
+        """The key is an API, and whether a replica sends it."""
         self._topics: dict[str, TopicCounts] = {}
         self._replicated_bytes = 0
 
