@@ -31,8 +31,8 @@ $(STAMP): requirements/dev.lock pyproject.toml
 
 venv: $(STAMP) ## Create .venv from the lock files
 
-demo: venv ## Three nodes, a real event stream, a killed leader, Spark at the end (SECURE=1: by TLS and SASL)
-	$(BIN)/python -m barnabas.demo $(if $(SECURE),--secure)
+demo: venv ## Three nodes, a real event stream, a killed leader, Spark at the end, and pages that say why (SECURE=1: by TLS and SASL)
+	$(BIN)/python -m barnabas.demo --console $(if $(SECURE),--secure)
 
 test: venv ## All tests (under half an hour on two cores); brings Kafka's Java clients (34 MB) where Java 17 is there
 	$(if $(POLLER),BARNABAS_SYSTEM=portable BARNABAS_POLLER=$(POLLER) )$(BIN)/python -m tools.run_tests
@@ -90,10 +90,8 @@ bench: venv ## Figures beside Kafka's and beside Spark's connector (after `make 
 	$(BIN)/python -m bench.share_idle
 	$(BIN)/python -m bench.spark --rows 1000000 --rounds 2 --minutes 25
 
-interop: venv ## All tests with other people's clients and Apache Kafka beside us; fails where these are missing (ALL=1: all programs, not a third)
-	mkdir -p build
-	BARNABAS_PEERS=required $(if $(ALL),BARNABAS_ALL=1 )$(PYTEST) -v -m interop --durations=10 --junitxml=build/interop.xml tests $(ARGS) \
-	  && code=0 || code=$$?; $(BIN)/python -m tools.interop_report build/interop.xml; exit $$code
+interop: venv ## All tests with other people's clients and Apache Kafka beside us; fails where these are missing (ALL=1: all programs, not a third); two runs at a time
+	$(if $(ALL),BARNABAS_ALL=1 )$(BIN)/python -m tools.run_interop $(ARGS)
 
 peers: ## Apache Kafka 4.4.0 into peers/libs44, 4.3.0 into peers/libs, its clients and Connect into peers/clients, 3.9.1 with its ZooKeeper into peers/libs39, Apache Flink into peers/flink, Hadoop's S3A and an S3 server, for benchmarks and comparisons
 	$(PYTHON) -m tools.peers

@@ -1,4 +1,4 @@
-"""The result of ``make interop`` into docs/interop.md: ``python -m tools.interop_report RESULTS.xml``.
+"""The result of ``make interop`` into docs/interop.md: ``python -m tools.interop_report RESULTS.xml...``.
 
 Replaces the text between the two marks of that page: the day, the commit, the versions of all that took part,
 and a row for each module of tests with what it shows (the first sentence of its docstring). A second table
@@ -102,15 +102,18 @@ def table(found: list[Case]) -> str:
     return "\n".join([*lines, "", *failed]) if failed else "\n".join(lines)
 
 
-def main(results: Path) -> None:
-    found = cases(results)
+def main(*results: Path) -> None:
+    """Write the page from all of `results`, which are parts of one run."""
+    found = [case for part in results for case in cases(part)]
+    first = min(day(part) for part in results)
     text = PAGE.read_text()
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
-    told = f"{day(results)}, commit `{commit()}`; {'; '.join(versions())}.\n\n{table(found)}"
+    told = f"{first}, commit `{commit()}`; {'; '.join(versions())}.\n\n{table(found)}"
     PAGE.write_text(f"{before}{BEGIN}\n{told}\n{END}{after}")
-    interop_programs.write(PAGE, results, day(results))
+    for part in results:
+        interop_programs.write(PAGE, part, first)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(*map(Path, sys.argv[1:]))

@@ -60,11 +60,13 @@ class Lane:
     """What one test may take that does not say it itself."""
     effort: str = "1"
     """The share of the examples that tests draw, unless `BARNABAS_EFFORT` is set; `make sim` draws all."""
+    marks: str = "not long"
+    """The expression of markers that chooses among the tests of `paths`."""
 
     def command(self, options: Sequence[str]) -> list[str]:
         return [
             *("nice", "-n", str(self.niceness), sys.executable, "-m", "pytest"),
-            *("-m", "not long", "--durations=10", "-o", f"timeout={self.timeout_s}"),
+            *("-m", self.marks, "--durations=10", "-o", f"timeout={self.timeout_s}"),
             *("-o", f"cache_dir=.pytest_cache/{self.name}", *options, *self.paths),
         ]
 
@@ -110,9 +112,14 @@ def bring_clients() -> None:
 
 
 def main() -> int:
-    options = sys.argv[1:]
     bring_clients()
-    clusters, *beside = lanes()
+    return run(lanes(), sys.argv[1:])
+
+
+def run(chosen: Sequence[Lane], options: Sequence[str]) -> int:
+    """Run the lanes at once, and print what the first one prints as it comes. Returns the status of the first
+    one that failed, else 0."""
+    first, *beside = chosen
     began = time.monotonic()
     with ThreadPoolExecutor() as waiting, ExitStack() as stack:
         outputs = [stack.enter_context(tempfile.TemporaryFile()) for _ in beside]
@@ -120,14 +127,14 @@ def main() -> int:
             stack.enter_context(ended(lane.start(options, output)))
             for lane, output in zip(beside, outputs, strict=True)
         ]
-        processes = [stack.enter_context(ended(clusters.start(options, None))), *started]
+        processes = [stack.enter_context(ended(first.start(options, None))), *started]
         ends = list(waiting.map(lambda process: (process.wait(), time.monotonic()), processes))
         sys.stdout.flush()
         for output in outputs:
             output.seek(0)
             sys.stdout.buffer.write(output.read())
         sys.stdout.buffer.flush()
-    for lane, (status, at) in zip((clusters, *beside), ends, strict=True):
+    for lane, (status, at) in zip(chosen, ends, strict=True):
         print(f"{lane.name}: status {status} after {at - began:.0f} s")
     return next((status for status, _ in ends if status), 0)
 
