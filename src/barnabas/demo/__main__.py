@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from barnabas.demo.flights import data_file
+from barnabas.demo.outcome import Check
 from barnabas.demo.progress import progress_for, show_checks
 from barnabas.demo.spark_process import JobFailedError, missing_java
 from barnabas.demo.story import DemoSettings, DemoStory, StoryError
@@ -27,6 +30,11 @@ def settings_from(arguments: list[str]) -> DemoSettings:
     parser.add_argument(
         "--secure", action="store_true", help="TLS and SASL on every listener, for Spark too"
     )
+    parser.add_argument(
+        "--console",
+        action="store_true",
+        help="serve pages about the nodes, too; on a terminal they stay until Enter",
+    )
     given = parser.parse_args(arguments)
     if given.secure and given.bootstrap:
         parser.error("--secure is for a cluster that the demo starts itself, without --bootstrap")
@@ -37,6 +45,7 @@ def settings_from(arguments: list[str]) -> DemoSettings:
         rows=given.rows,
         bootstrap=given.bootstrap,
         secure=given.secure,
+        console=given.console,
     )
 
 
@@ -52,17 +61,15 @@ def main(arguments: list[str]) -> int:
     try:
         data_file()
         progress = progress_for()
-        try:
-            checks = DemoStory(settings, progress).run()
-        finally:
-            progress.close()
-        show_checks(checks)
-        wrong = [check.claim for check in checks if not check.holds]
-        if wrong:
-            sys.stdout.write(f"differs: {', '.join(wrong)}\n")
-        else:
-            sys.stdout.write("Every figure agrees: each flight landed exactly once.\n")
-            status = 0
+        with DemoStory(settings, progress) as story:
+            try:
+                checks = story.run()
+            finally:
+                progress.close()
+            status = tell(checks)
+            if story.pages is not None and sys.stdin.isatty() and sys.stdout.isatty():
+                with contextlib.suppress(EOFError):
+                    input(f"{story.pages}/events shows why. Enter stops the nodes. ")
     except (StoryError, JobFailedError, PipelineError, ClusterError, FileNotFoundError) as error:
         sys.stderr.write(f"{error}\n")
     except KeyboardInterrupt:
@@ -72,6 +79,17 @@ def main(arguments: list[str]) -> int:
     else:
         sys.stdout.write(f"logs and data: {settings.directory}\n")
     return status
+
+
+def tell(checks: Sequence[Check]) -> int:
+    """Print the outcome. Returns the exit status."""
+    show_checks(checks)
+    wrong = [check.claim for check in checks if not check.holds]
+    if wrong:
+        sys.stdout.write(f"differs: {', '.join(wrong)}\n")
+        return 1
+    sys.stdout.write("Every figure agrees: each flight landed exactly once.\n")
+    return 0
 
 
 if __name__ == "__main__":

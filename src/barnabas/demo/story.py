@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Self
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from barnabas.cli.local.console_process import ConsoleProcess
 from barnabas.demo.access import Access, access_to
 from barnabas.demo.failover import ActiveController, NewLeader, leader_of, wait_for_whole_isr
 from barnabas.demo.flights import Figures, Row, data_file, figures_of, read_rows, to_json
@@ -34,6 +36,7 @@ CONTROLLER_S = 10.0
 SPARK_S = 90.0
 ALL_IN_S = 150.0
 WHOLE_S = 60.0
+PAGES_S = 20.0
 SHOW_ROWS = 1000
 CONTROLLER_LISTENER = "CONTROLLER"
 
@@ -70,10 +73,12 @@ class DemoSettings:
     bootstrap: str | None = None
     secure: bool = False
     keep: bool = False
+    console: bool = False
+    """Pages about the nodes are served in a browser, as long as the nodes run."""
 
 
 class DemoStory:
-    """One run of the demo."""
+    """One run of the demo, as a context manager: the nodes run until its end."""
 
     def __init__(self, settings: DemoSettings, progress: JobProgress) -> None:
         self.settings = settings
@@ -83,20 +88,34 @@ class DemoStory:
         self._killed: tuple[int, float] | None = None
         self._new_leader: NewLeader | None = None
         self._told_failover = False
+        self._console: ConsoleProcess | None = None
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._stack.close()
+
+    @property
+    def pages(self) -> str | None:
+        """The address of the pages about the nodes; None where there are none."""
+        return None if self._console is None else self._console.address
 
     def run(self) -> list[Check]:
         """Run all steps. Returns the checks of the results."""
-        with contextlib.ExitStack() as stack:
-            spark = SparkProcess(self.settings.directory / "spark")
-            stack.callback(spark.end)
-            self._start_nodes(stack)
-            stack.callback(self._view().close)
-            self._create_topics()
-            self._start_spark(spark)
-            self._stream(spark)
-            self._wait_for_isr()
-            changed = self._take_all_in(spark)
-            return self._compare(changed)
+        spark = SparkProcess(self.settings.directory / "spark")
+        self._stack.callback(spark.end)
+        self._start_nodes()
+        self._stack.callback(self._view().close)
+        self._start_console()
+        self._create_topics()
+        self._tell_pages()
+        self._start_spark(spark)
+        self._stream(spark)
+        self._wait_for_isr()
+        changed = self._take_all_in(spark)
+        return self._compare(changed)
 
     def _view(self) -> KafkaCluster:
         return KafkaCluster.shared(
@@ -105,7 +124,7 @@ class DemoStory:
 
     # -- steps -----------------------------------------------------------------------------------
 
-    def _start_nodes(self, stack: contextlib.ExitStack) -> None:
+    def _start_nodes(self) -> None:
         if self.settings.bootstrap is not None:
             self.progress.done("nodes", f"using {self._access.bootstrap}")
             return
@@ -117,7 +136,7 @@ class DemoStory:
             start_timeout_s=READY_S,
             secure=self.settings.secure,
         )
-        stack.callback(cluster.stop)
+        self._stack.callback(cluster.stop)
         controller = ActiveController(
             lambda: controllers_of(cluster), lambda: access_of(cluster).to_controllers
         )
@@ -133,6 +152,34 @@ class DemoStory:
             f"{pids}; node {controller.node} is the active controller after {elected_s:.2f} s,"
             f" the cluster takes writes after {took_s:.2f} s",
         )
+
+    def _start_console(self) -> None:
+        """Serve the pages, where that was asked for and can be done here: the demo itself needs none."""
+        cluster = self._cluster
+        if not self.settings.console or cluster is None:
+            return
+        self._console = ConsoleProcess(cluster.directory / "cluster", self._console_log)
+        self._console.start(lambda problem: self.progress.failed("pages", problem))
+        self._stack.callback(self._console.stop)
+        self.progress.update("pages", "the console is starting")
+
+    @property
+    def _console_log(self) -> Path:
+        return self.settings.directory / "console.log"
+
+    def _tell_pages(self) -> None:
+        """Report the address of the pages, or that there are none."""
+        console = self._console
+        if console is None:
+            return
+        deadline = time.monotonic() + PAGES_S
+        while console.address is None and not console.has_ended and time.monotonic() < deadline:
+            time.sleep(0.02)
+        if console.address is None:
+            self.progress.failed("pages", f"none: see {self._console_log}")
+            return
+        who = "; sign in as the user of cluster/client.properties" if self.settings.secure else ""
+        self.progress.done("pages", f"{console.address} shows what happens, and why{who}")
 
     def _create_topics(self) -> None:
         self.progress.update("topics", "creating flights and delays")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.cli.local.console_process import ConsoleProcess
 from barnabas.demo import __main__ as demo
 from barnabas.demo.outcome import Check
 from barnabas.demo.story import DemoStory
@@ -37,3 +38,29 @@ def test_nothing_is_left_of_a_directory_of_its_own(
     monkeypatch.setattr(demo, "missing_java", lambda: "no Java")
     assert demo.main([]) == 1
     assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_the_pages_stay_until_enter_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(DemoStory, "pages", "http://127.0.0.1:1")
+    monkeypatch.setattr("builtins.input", asked.append)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: False)
+    assert demo.main(["--console"]) == 0
+    assert asked == []
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert demo.main(["--console"]) == 0
+    assert asked == ["http://127.0.0.1:1/events shows why. Enter stops the nodes. "]
+    assert "Every figure agrees" in capsys.readouterr().out
+
+
+def test_the_address_of_the_console_is_known_when_its_line_is_whole(tmp_path: Path) -> None:
+    output = tmp_path / "console.log"
+    console = ConsoleProcess(tmp_path, output)
+    assert console.address is None
+    output.write_text("a warning\nconsole: http://127.0.0.1:8")
+    assert console.address is None
+    output.write_text("a warning\nconsole: http://127.0.0.1:8180/\n")
+    assert console.address == "http://127.0.0.1:8180"

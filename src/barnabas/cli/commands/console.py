@@ -20,6 +20,7 @@ from barnabas.cli.connection.connect import (
     registry_of,
 )
 from barnabas.cli.failure import Failure
+from barnabas.cli.local.console_process import ADDRESS_PREFIX
 from barnabas.cli.plain_text import say
 from barnabas.config.definition import ConfigError
 
@@ -83,7 +84,7 @@ def command(
             USAGE,
         )
     try:
-        serve(settings, lambda address: say(f"console: {address}"))
+        serve(settings, lambda address: say(f"{ADDRESS_PREFIX}{address}"))
     except ConfigError as error:
         raise Failure(str(error), USAGE) from error
     except (OSError, ValueError) as error:
