@@ -1,4 +1,4 @@
-"""Apache Kafka 4.3's own command-line tools, and with them its Java clients, against our cluster.
+"""Apache Kafka's own command-line tools, and with them its Java clients, against our cluster.
 
 Each tool runs as its script would start it; what it prints is what people read, so that is what is
 compared.
@@ -187,7 +187,7 @@ def test_the_idempotent_producer_at_full_speed(cluster: Cluster) -> None:
 
 
 def test_configs_of_loggers_topics_and_metrics(cluster: Cluster) -> None:
-    configs = "kafka.admin.ConfigCommand"
+    configs = "ConfigCommand"
     loggers = (*on(cluster), "--entity-type", "broker-loggers", "--entity-name", "1")
     said = run(configs, *loggers, "--alter", "--add-config", "raft=WARN,loop=ERROR")
     assert "Completed updating config for broker-logger 1." in said

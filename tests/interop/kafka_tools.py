@@ -10,7 +10,7 @@ from tests.clients.access import Access
 from tests.interop.java_programs import Program
 
 ACLS = "org.apache.kafka.tools.AclCommand"
-CONFIGS = "kafka.admin.ConfigCommand"
+CONFIGS = "org.apache.kafka.tools.ConfigCommand"
 TOKENS = "org.apache.kafka.tools.DelegationTokenCommand"
 
 

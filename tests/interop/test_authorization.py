@@ -234,6 +234,7 @@ VERSIONS: dict[type[Message], int] = {
     AddPartitionsToTxnRequest: 3,  # what clients speak: from 4 on it is the brokers'
     OffsetCommitRequest: 9,
     OffsetFetchRequest: 9,
+    TxnOffsetCommitRequest: 5,
 }
 """Those that name topics, where the newest has ids."""
 ADD_PARTITIONS = AddPartitionsToTxnRequest(

@@ -50,6 +50,7 @@ OURS_ALONE = {
     "otel.endpoint",
     "otel.metrics.interval.ms",
     "otel.traces.sample.ratio",
+    "testing.faults.file",
     "unclean.recovery.strategy",
 }
 """Keys that Apache Kafka lacks, by docs/configuration.md."""
