@@ -6,7 +6,7 @@ import typer
 
 from barnabas.cli.application import build
 from barnabas.cli.command_table import COMMANDS
-from barnabas.cli.json_output.outputs import LINES, OUTPUTS
+from barnabas.cli.json_output.outputs import LINES, OUTPUTS, WITHOUT_JSON
 from barnabas.cli.json_output.shapes import ANY, text_of
 from tools.docs_cli import walk
 
@@ -32,4 +32,14 @@ def json_output() -> str:
         each = "Each line is one value:\n\n" if name in LINES else ""
         shown = "The value depends on its input." if shape is ANY else f"```\n{text_of(shape)}\n```"
         parts.append(f"## barnabas {name}\n\n{each}{shown}\n")
-    return "\n".join(parts)
+    return "\n".join([*parts, *_without(there)])
+
+
+def _without(there: set[str]) -> list[str]:
+    """The section of commands without --json."""
+    rows = [
+        f"| `barnabas {name}` | {reason} |"
+        for name, reason in WITHOUT_JSON.items()
+        if name in there
+    ]
+    return ["## Without `--json`\n", "| command | reason |", "|---|---|", *rows, ""]

@@ -34,8 +34,8 @@ disk that hangs, which shows after two; the quorum's own time-outs, and with the
 
 Names are those that the JMX exporter's usual rules make of Kafka's MBeans, and kafka_exporter's for topics,
 so that boards made for Kafka show something. A scrape is taken in slices of 5 ms; of 10,000 partitions it
-takes some 40 ms of CPU time and 11 MB, since each has sixteen values. Slices in which no partition changed
-cost nothing but their bytes.
+takes 50 ms of CPU time, sending included, and 11 MB, since each has sixteen values
+([figures](performance.md#the-parts)). Slices in which no partition changed cost nothing but their bytes.
 
 ## Lag
 

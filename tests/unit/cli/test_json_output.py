@@ -11,7 +11,7 @@ import typer
 
 from barnabas.cli.application import build
 from barnabas.cli.command_table import COMMANDS
-from barnabas.cli.json_output.outputs import OUTPUTS, output_of
+from barnabas.cli.json_output.outputs import OUTPUTS, WITHOUT_JSON, output_of
 from barnabas.cli.json_output.shapes import ANY, Either, Map, mismatches, text_of
 
 STATES = {
@@ -22,17 +22,6 @@ STATES = {
     "migrate status", "log dirs describe", "pipeline status",
 }  # fmt: skip
 """The commands that show a state."""
-WITHOUT_JSON = {
-    "up": "runs until Ctrl-C; cluster.json says where its nodes are",
-    "node start": "runs until SIGTERM; its log is JSON lines by configuration",
-    "zookeeper start": "runs until SIGTERM",
-    "console": "runs until Ctrl-C; its only line is an address for a person",
-    "completion bash": "prints a script for a shell",
-    "completion zsh": "prints a script for a shell",
-    "completion fish": "prints a script for a shell",
-    "completion words": "is asked by those scripts, which take one name a line",
-}
-"""Commands without ``--json``, and why there is nothing for a program to read."""
 
 
 def commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:

@@ -56,7 +56,7 @@ class Znodes:
         self._zxid += 1
         return self.tree.apply(request, 0, self._zxid, 0).result
 
-    def read(self, connect: str) -> dict[str, NodeData]:
+    def read(self, connect: str, *, as_json: bool = False) -> dict[str, NodeData]:
         found: dict[str, NodeData] = {}
         pending = ["/"]
         while pending:
@@ -66,7 +66,7 @@ class Znodes:
             pending += [f"{path.rstrip('/')}/{name}" for name in self.tree.children(path).names]
         return found
 
-    def write(self, connect: str, transactions: Sequence[Multi]) -> None:
+    def write(self, connect: str, transactions: Sequence[Multi], *, as_json: bool = False) -> None:
         for transaction in transactions:
             answer = self._apply(transaction)
             assert isinstance(answer, tuple), answer

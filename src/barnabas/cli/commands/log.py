@@ -16,6 +16,7 @@ from barnabas.cli.connection.metadata_log_reader import Stretch, events_in
 from barnabas.cli.connection.voter_events import VoterEvents
 from barnabas.cli.failure import Failure
 from barnabas.cli.plain_text import say
+from barnabas.cli.progress import ProgressLine
 from barnabas.cli.reports.log_file_rows import rows_of
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.views.cluster_events import KINDS, ClusterEvent, EventReader
@@ -85,11 +86,13 @@ def tree(
         raise Failure(str(error)) from error
 
 
-def replayed(directory: Path) -> MetadataImage:
-    """The metadata at the end of a node's log. Raises `Failure`."""
+def replayed(directory: Path, is_shown: bool = False) -> MetadataImage:
+    """The metadata at the end of a node's log, with a line that says how far the reading is where `is_shown`.
+    Raises `Failure`."""
     reader = EventReader()
-    for _ in read_log(reader, directory):
-        pass
+    with ProgressLine("changes of the metadata log", is_shown=is_shown) as line:
+        for done, _ in enumerate(read_log(reader, directory)):
+            line.update(done)
     return reader.image
 
 

@@ -28,6 +28,7 @@ from barnabas.cli.connection.quorum_client import quorum_client
 from barnabas.cli.connection.zookeeper_reader import read_znodes
 from barnabas.cli.failure import Failure
 from barnabas.cli.plain_text import say
+from barnabas.cli.progress import ProgressLine, has_onlooker
 from barnabas.metadata.image.image import MetadataImage
 from barnabas.metadata.image.snapshot import load_records
 from barnabas.metadata.views import metadata_tree as browsing
@@ -70,7 +71,7 @@ def tree(
     as_json: AsJson = False,
 ) -> None:
     """The names below a path; those that end with a slash have more below them."""
-    image = image_of(snapshot, bootstrap, data) if zookeeper is None else of_znodes(zookeeper)
+    image = _image_at(snapshot, bootstrap, data, zookeeper, as_json)
     try:
         found = list(_below(image, path.rstrip("/"), depth, 0))
     except browsing.NoSuchPathError as error:
@@ -102,11 +103,23 @@ def cat(
     as_json: JsonAnyway = False,
 ) -> None:
     """Everything at and below a path, as JSON."""
-    image = image_of(snapshot, bootstrap, data) if zookeeper is None else of_znodes(zookeeper)
+    image = _image_at(snapshot, bootstrap, data, zookeeper, as_json)
     try:
         say(json.dumps(browsing.cat(image, path), indent=2, default=str))
     except browsing.NoSuchPathError as error:
         raise Failure(str(error)) from error
+
+
+def _image_at(
+    snapshot: Path | None,
+    bootstrap: str | None,
+    data: Path | None,
+    zookeeper: str | None,
+    as_json: bool,
+) -> MetadataImage:
+    if zookeeper is None:
+        return image_of(snapshot, bootstrap, data, as_json=as_json)
+    return of_znodes(zookeeper, as_json=as_json)
 
 
 def image_of(
@@ -114,32 +127,38 @@ def image_of(
     bootstrap: str | None,
     data: Path | None,
     controllers: str | None = None,
+    *,
+    as_json: bool = False,
 ) -> MetadataImage:
     """The metadata to look at; of a running cluster, as brokers or `controllers` say. Raises `Failure`."""
+    is_shown = has_onlooker(as_json)
     if snapshot is not None:
-        return replayed(snapshot) if snapshot.is_dir() else loaded(snapshot)
+        return replayed(snapshot, is_shown) if snapshot.is_dir() else loaded(snapshot)
     if controllers:
         with quorum_client(bootstrap, controllers, data) as quorum:
             return _read(
-                MetadataLogReader(quorum.connected, lambda _: found_quorum(quorum.describe()))
+                MetadataLogReader(quorum.connected, lambda _: found_quorum(quorum.describe())),
+                is_shown,
             )
     with cluster(bootstrap, data) as connected:
-        return _read(MetadataLogReader(connected))
+        return _read(MetadataLogReader(connected), is_shown)
 
 
-def _read(log: MetadataLogReader) -> MetadataImage:
+def _read(log: MetadataLogReader, is_shown: bool) -> MetadataImage:
     reader = EventReader()
-    while not log.at_end:
-        log.read(reader)
+    with ProgressLine("offsets of the metadata log", is_shown=is_shown) as line:
+        while not log.at_end:
+            log.read(reader)
+            line.update(log.offset, max(log.high_watermark, log.offset))
     return reader.image
 
 
-def of_znodes(connect: str) -> MetadataImage:
+def of_znodes(connect: str, *, as_json: bool) -> MetadataImage:
     """The metadata that ZooKeeper has. Raises `Failure`."""
     layout = ClusterLayout()
     image = MetadataImage(track_changes=False)
     try:
-        layout.load(read_znodes(connect))
+        layout.load(read_znodes(connect, as_json=as_json))
         number_topics(layout)
         load_records(image, layout.records(), -1, layout.controller_epoch)
     except MalformedZnode as error:

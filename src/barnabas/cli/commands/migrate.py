@@ -74,7 +74,7 @@ def check(
     """Say what a migration will copy, what the metadata.version has that znodes cannot hold, and what
     prevents it; exit status 1 where it cannot begin."""
     level = migrate_online.level_of(migrate_online.levels_of(metadata_version))
-    found = _read_findings(read_znodes(zookeeper), is_running=online)
+    found = _read_findings(read_znodes(zookeeper, as_json=as_json), is_running=online)
     found = dataclasses.replace(found, notes=(*found.notes, *findings.notes_of_level(level)))
     table = table_of(f"cluster {found.cluster_id}", "copied", "count", right=("count",))
     for what, count in found.copied.items():
@@ -107,7 +107,7 @@ def copy(
     if standalone and len(controllers) > 1:
         raise Failure("--standalone is one controller", USAGE)
     with stopped_nodes(controllers):
-        znodes = _unprevented(zookeeper)
+        znodes = _unprevented(zookeeper, as_json)
         found = _read_findings(znodes)
         check_owners(controllers, found.cluster_id)
         for config in controllers:
@@ -117,7 +117,7 @@ def copy(
             sentence = f"{would_be} would be copied; nothing was done"
             answer(as_json, would_be.describe(dry_run, []), sentence)
             return
-        znodes = _claimed(zookeeper, int(controllers[0].node_id))
+        znodes = _claimed(zookeeper, int(controllers[0].node_id), as_json)
         copied = Copied(found.cluster_id, copying.records_of(znodes))
         formatted = [
             NodeDirectory(config.node_id, directory)
@@ -176,7 +176,10 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Show what znodes and metadata log say differently; exit status 1 where they do."""
-    znodes, image = read_znodes(zookeeper), image_of(metadata, bootstrap, data, controllers)
+    znodes, image = (
+        read_znodes(zookeeper, as_json=as_json),
+        image_of(metadata, bootstrap, data, controllers, as_json=as_json),
+    )
     try:
         found = comparison.differences(znodes, image)
     except MalformedZnode as error:
@@ -229,7 +232,7 @@ def revert(
     nodes = ", ".join(str(config.node_id) for config in configs)
     written = 0
     with stopped_nodes(configs, home):
-        znodes = read_znodes(zookeeper)
+        znodes = read_znodes(zookeeper, as_json=as_json)
         cluster_id = _read_findings(znodes).cluster_id
         check_owners(configs, cluster_id)
         is_released = findings.state_of(znodes) is MigrationState.NONE
@@ -245,7 +248,7 @@ def revert(
             if directories_only:
                 raise Failure("the znodes are not written yet: `revert` without --directories-only")
             check_metadata(home, cluster_id)
-            transactions = _way_back(znodes, image_of(Path(home), None, None))
+            transactions = _way_back(znodes, image_of(Path(home), None, None, as_json=as_json))
             written = sum(len(transaction.operations) - 1 for transaction in transactions)
             if dry_run:
                 sentence = (
@@ -255,9 +258,9 @@ def revert(
                 answer(as_json, _way_back_of(dry_run, written, []), sentence)
                 return
             confirm(f"The metadata logs of nodes {nodes} are removed then.", yes)
-            write_znodes(zookeeper, transactions)
+            write_znodes(zookeeper, transactions, as_json=as_json)
             give_back_to_zookeeper(configs)
-            write_znodes(zookeeper, [claim.release(read_znodes(zookeeper))])
+            write_znodes(zookeeper, [claim.release(read_znodes(zookeeper, as_json=as_json))])
         changed = _forgotten(configs)
     answer(
         as_json,
@@ -294,9 +297,9 @@ def finalize(
     as_json: AsJson = False,
 ) -> None:
     """End the way back: /migration goes, and /controller stays, so that no broker on ZooKeeper can rule."""
-    znodes = read_znodes(zookeeper)
+    znodes = read_znodes(zookeeper, as_json=as_json)
     _check_way_back(znodes)
-    image = image_of(None, bootstrap, data, controllers)
+    image = image_of(None, bootstrap, data, controllers, as_json=as_json)
     if image.zk_migration_state == ZkMigrationState.MIGRATION:
         raise Failure(
             "the controllers write both: restart them without zookeeper.metadata.migration.enable"
@@ -314,20 +317,20 @@ def finalize(
     answer(as_json, final, "the migration is final: ZooKeeper is needed no more")
 
 
-def _claimed(zookeeper: str, controller: int) -> Mapping[str, NodeData]:
+def _claimed(zookeeper: str, controller: int, as_json: bool) -> Mapping[str, NodeData]:
     """The znodes once a KRaft controller has `/controller`, as nothing prevents a copy. Raises `Failure`."""
-    znodes = _unprevented(zookeeper)
+    znodes = _unprevented(zookeeper, as_json)
     if findings.is_claimed(znodes):
         return znodes
     try:
         transaction, _ = claim.take(znodes, controller, 0, time.time_ns() // 1_000_000)
     except claim.ClaimRefusedError as error:
         raise Failure(str(error)) from error
-    write_znodes(zookeeper, [transaction])
+    write_znodes(zookeeper, [transaction], as_json=as_json)
     try:
-        return _unprevented(zookeeper)  # what changed until the claim held
+        return _unprevented(zookeeper, as_json)  # what changed until the claim held
     except Failure:
-        write_znodes(zookeeper, [claim.release(read_znodes(zookeeper))])
+        write_znodes(zookeeper, [claim.release(read_znodes(zookeeper, as_json=as_json))])
         raise
 
 
@@ -339,9 +342,9 @@ def _way_back(znodes: Mapping[str, NodeData], image: MetadataImage) -> list[Mult
         raise Failure(str(error)) from error
 
 
-def _unprevented(zookeeper: str) -> Mapping[str, NodeData]:
+def _unprevented(zookeeper: str, as_json: bool) -> Mapping[str, NodeData]:
     """The znodes, where nothing prevents a copy. Raises `Failure`."""
-    znodes = read_znodes(zookeeper)
+    znodes = read_znodes(zookeeper, as_json=as_json)
     preventing = _read_findings(znodes).preventing
     if preventing:
         raise Failure("; ".join(preventing))

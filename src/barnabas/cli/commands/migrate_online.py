@@ -72,7 +72,7 @@ def start(
     for file, config in zip(files, configs, strict=True):
         _check_migrates(file, config)
     try:
-        found = findings.find(read_znodes(zookeeper), is_running=True)
+        found = findings.find(read_znodes(zookeeper, as_json=as_json), is_running=True)
     except MalformedZnode as error:
         raise Failure(str(error)) from error
     if not found.cluster_id:
@@ -141,11 +141,11 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """Say how far the migration of a running cluster is, what is missing, and why."""
-    znodes = read_znodes(zookeeper)
+    znodes = read_znodes(zookeeper, as_json=as_json)
     image: MetadataImage | None = None
     unreached = ""
     try:
-        image = image_of(None, bootstrap, data, controllers)
+        image = image_of(None, bootstrap, data, controllers, as_json=as_json)
     except Failure as failure:
         unreached = str(failure)
     try:
@@ -182,12 +182,12 @@ def release(
     stopped. What the log has and the znodes lack is written first; then a broker is elected controller."""
     home = str(metadata.parent if metadata.name == f"{METADATA_TOPIC}-0" else metadata)
     with stopped_nodes([], home):
-        znodes = read_znodes(zookeeper)
+        znodes = read_znodes(zookeeper, as_json=as_json)
         why = findings.why_no_way_back(znodes)
         if why:
             raise Failure(why)
         check_metadata(home, findings.find(znodes).cluster_id)
-        image = image_of(Path(home), None, None)
+        image = image_of(Path(home), None, None, as_json=as_json)
         try:
             transactions = written_before(znodes, image, ZookeeperBounds())
         except (MalformedZnode, NoWayBackError) as error:
@@ -203,8 +203,8 @@ def release(
             )
             return
         confirm(f"Brokers at {zookeeper} elect a controller among them.", yes)
-        write_znodes(zookeeper, transactions)
-        write_znodes(zookeeper, [claim.release(read_znodes(zookeeper))])
+        write_znodes(zookeeper, transactions, as_json=as_json)
+        write_znodes(zookeeper, [claim.release(read_znodes(zookeeper, as_json=as_json))])
     answer(
         as_json,
         way_back,

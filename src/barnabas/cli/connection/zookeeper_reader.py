@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from barnabas.cli.connection.connect import USAGE
+from barnabas.cli.connection.silence import Silence
 from barnabas.cli.failure import Failure
+from barnabas.cli.progress import ProgressLine, has_onlooker
 from barnabas.config.definition import ConfigError
 from barnabas.host.loop import Loop
 from barnabas.host.tls_contexts import HostSecrets
@@ -31,8 +33,11 @@ IN_FLIGHT = 100
 KAFKA_ROOT = "/brokers"
 
 
-def read_znodes(connect: str, within_s: float = TIMEOUT_S) -> dict[str, NodeData]:
-    """The znodes at and below `host:port/chroot`, by path. Raises `Failure`."""
+def read_znodes(
+    connect: str, within_s: float = TIMEOUT_S, *, as_json: bool = False
+) -> dict[str, NodeData]:
+    """The znodes at and below `host:port/chroot`, by path. Raises `Failure`, also where ZooKeeper is silent
+    for `within_s`."""
     try:
         from barnabas.host.zookeeper.sessions import HostZooKeeper
     except ImportError as error:
@@ -40,7 +45,9 @@ def read_znodes(connect: str, within_s: float = TIMEOUT_S) -> dict[str, NodeData
             "ZooKeeper is read by the package kazoo: pip install 'barnabas[zookeeper]'", USAGE
         ) from error
     loop = Loop()
-    reading = _Reading(loop)
+    silence = Silence(loop, within_s)
+    line = ProgressLine("znodes", is_shown=has_onlooker(as_json))
+    reading = _Reading(loop, silence, line)
     address, slash, chroot = connect.partition("/")
     settings = SessionSettings(address, max_in_flight=IN_FLIGHT)
     secrets = HostSecrets(_no_log)
@@ -49,11 +56,12 @@ def read_znodes(connect: str, within_s: float = TIMEOUT_S) -> dict[str, NodeData
     except (ConfigError, ValueError) as error:
         raise Failure(f"--zookeeper {connect}: {error}", USAGE) from error
     reading.begin(session, SessionSettings(connect).chroot if slash else "")
-    loop.call_later(within_s, loop.stop)
-    loop.run_forever()
+    with line:
+        loop.run_forever()
     session.close()
     if not reading.is_done:
-        raise Failure(f"no ZooKeeper answers at {address} within {within_s:g} s")
+        read = f", after {len(reading.znodes):,} znodes" if reading.znodes else ""
+        raise Failure(f"no ZooKeeper answers at {address} within {within_s:g} s{read}")
     if reading.error is not None:
         raise Failure(f"ZooKeeper at {address} answers {reading.error}")
     if not chroot and KAFKA_ROOT not in reading.znodes:
@@ -68,11 +76,13 @@ def _no_log(*_: object, **__: object) -> None:
 class _Reading:
     """One walk through the tree. A chroot is a prefix here: a command makes no znode."""
 
-    def __init__(self, loop: Loop) -> None:
+    def __init__(self, loop: Loop, silence: Silence, line: ProgressLine) -> None:
         self.znodes: dict[str, NodeData] = {}
         self.is_done = False
         self.error: ZooKeeperError | None = None
         self._loop = loop
+        self._silence = silence
+        self._line = line
         self._session: ZooKeeperSession
         self._chroot = ""
         self._open = 0
@@ -94,6 +104,8 @@ class _Reading:
 
         def answered(answer: Any) -> None:
             self._open -= 1
+            self._silence.end()
+            self._line.update(len(self.znodes))
             if isinstance(answer, NoNode):
                 pass  # it was deleted meanwhile
             elif isinstance(answer, ZooKeeperError):

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.cli.connection.connect import USAGE
+from barnabas.cli.connection.silence import Silence
 from barnabas.cli.connection.zookeeper_reader import TIMEOUT_S, _no_log
 from barnabas.cli.failure import Failure
+from barnabas.cli.progress import ProgressLine, has_onlooker
 from barnabas.config.definition import ConfigError
 from barnabas.host.loop import Loop
 from barnabas.host.tls_contexts import HostSecrets
@@ -20,13 +22,21 @@ from barnabas.zookeeper.session import (
 )
 
 
-def write_znodes(connect: str, transactions: Sequence[Multi], within_s: float = TIMEOUT_S) -> None:
+def write_znodes(
+    connect: str,
+    transactions: Sequence[Multi],
+    within_s: float = TIMEOUT_S,
+    *,
+    as_json: bool = False,
+) -> None:
     """Do all `transactions` below `host:port/chroot`, each after the one before it. Raises `Failure` at the
-    first that fails: those before it are done."""
+    first that fails, or that has no answer for `within_s`: those before it are done."""
     from barnabas.host.zookeeper.sessions import HostZooKeeper
 
     loop = Loop()
-    writing = _Writing(loop, transactions)
+    silence = Silence(loop, within_s)
+    line = ProgressLine("transactions", len(transactions), is_shown=has_onlooker(as_json))
+    writing = _Writing(loop, transactions, silence, line)
     secrets = HostSecrets(_no_log)
     try:
         session = HostZooKeeper(loop, _no_log, lambda: secrets).open(
@@ -35,8 +45,8 @@ def write_znodes(connect: str, transactions: Sequence[Multi], within_s: float = 
     except (ConfigError, ValueError) as error:
         raise Failure(f"--zookeeper {connect}: {error}", USAGE) from error
     writing.session = session
-    loop.call_later(within_s, loop.stop)
-    loop.run_forever()
+    with line:
+        loop.run_forever()
     session.close()
     if writing.error is not None:
         raise Failure(
@@ -44,20 +54,24 @@ def write_znodes(connect: str, transactions: Sequence[Multi], within_s: float = 
         )
     if writing.done < len(transactions):
         raise Failure(
-            f"ZooKeeper at {connect} answered {writing.done} of {len(transactions)} transactions within"
-            f" {within_s:g} s: it is unknown whether the next was done"
+            f"ZooKeeper at {connect} answered {writing.done} of {len(transactions)} transactions, and the"
+            f" next not within {within_s:g} s: it is unknown whether that was done"
         )
 
 
 class _Writing:
     """The transactions that are left."""
 
-    def __init__(self, loop: Loop, transactions: Sequence[Multi]) -> None:
+    def __init__(
+        self, loop: Loop, transactions: Sequence[Multi], silence: Silence, line: ProgressLine
+    ) -> None:
         self.session: ZooKeeperSession
         self.done = 0
         self.error: ZooKeeperError | None = None
         self._loop = loop
         self._transactions = transactions
+        self._silence = silence
+        self._line = line
         self._asked = False
 
     def on_session_state(self, state: SessionState) -> None:
@@ -81,5 +95,7 @@ class _Writing:
             self.error = answer
             self._loop.stop()
             return
+        self._silence.end()
         self.done += 1
+        self._line.update(self.done)
         self._next()

@@ -5,6 +5,17 @@ from __future__ import annotations
 
 from barnabas.cli.json_output.shapes import ANY, Either, Map, Shape
 
+WITHOUT_JSON = {
+    "up": "runs until Ctrl-C; cluster.json says where its nodes are",
+    "node start": "runs until SIGTERM; its log is JSON lines by configuration",
+    "zookeeper start": "runs until SIGTERM",
+    "console": "runs until Ctrl-C; its only line is an address for a person",
+    "completion bash": "prints a script for a shell",
+    "completion zsh": "prints a script for a shell",
+    "completion fish": "prints a script for a shell",
+    "completion words": "is asked by those scripts, which take one name a line",
+}
+"""Commands without ``--json``, and why there is nothing for a program to read."""
 FIGURES: dict[str, Shape] = {
     "records": int | None,
     "leader_bytes": int | None,
