@@ -20,26 +20,37 @@ RELEASE = KAFKA_VERSION.rpartition(".")[0]
 OUR_LEVEL = ["--release", RELEASE]
 """Options of `barnabas storage format` for such a cluster."""
 LIBS = Path(__file__).resolve().parents[1] / "peers" / FOLDERS[KAFKA_VERSION]
-CLASS_PATH = f"{LIBS}/*"
+LOGGING = LIBS.with_name("logging")
+LOG_CONFIGURATION = Path(__file__).with_name("java_logs")
+"""Warnings and errors go to standard error; the properties file of a `-D` option takes its place."""
+
+
+def with_log(libs: Path) -> str:
+    """The class path of the jars of a release of Apache Kafka 4, which alone log nothing."""
+    return f"{LOG_CONFIGURATION}:{LOGGING}/*:{libs}/*"
+
+
+CLASS_PATH = with_log(LIBS)
 PYTHON = LIBS.parent / "python"
 MODULES = ("kafka_2.13", "kafka-tools", "kafka-clients", "kafka-storage")
 
 KAFKA_43_VERSION = "4.3.0"
+RELEASE_43 = KAFKA_43_VERSION.rpartition(".")[0]
 LIBS_43 = LIBS.with_name("libs")
-CLASS_PATH_43 = f"{LIBS_43}/*"
+CLASS_PATH_43 = with_log(LIBS_43)
 """Also for programs whose releases are its own: Trogdor, the metadata shell."""
 
 KAFKA_39_VERSION = "3.9.1"
 LIBS_39 = LIBS.with_name("libs39")
-CLASS_PATH_39 = f"{LIBS_39}/*"
+CLASS_PATH_39 = f"{LOG_CONFIGURATION}:{LIBS_39}/*"
 
 CLIENTS = LIBS.with_name("clients")
 CLASS_PATH_CLIENTS = f"{CLIENTS}/*"
 """Kafka's Java clients and Connect of `KAFKA_43_VERSION`, which ``make test`` brings by itself."""
 
 PROGRAMS = LIBS.with_name("programs")
-CLASS_PATH_PROGRAMS = f"{PROGRAMS}/*:{CLASS_PATH_43}"
-"""Trogdor, MirrorMaker, the smoke test of Streams and Spring Kafka, on Kafka's libraries."""
+CLASS_PATH_PROGRAMS = f"{PROGRAMS}/*:{LIBS_43}/*"
+"""Trogdor, MirrorMaker, the smoke test of Streams, Spring Kafka, on Kafka's libraries; slf4j-simple logs."""
 
 FLINK_VERSION = "2.2.1"
 FLINK = LIBS.with_name("flink")
@@ -72,7 +83,13 @@ def _no_kafka() -> str | None:
     absent = [m for m in MODULES if not (LIBS / f"{m}-{KAFKA_VERSION}.jar").is_file()]
     if absent:
         return f"Apache Kafka {KAFKA_VERSION} is not in peers ({absent[0]}): run `make peers`"
-    return _no_java()
+    return _no_log() or _no_java()
+
+
+def _no_log() -> str | None:
+    if not any(LOGGING.glob("log4j-slf4j-impl-*.jar")):
+        return "the log of Apache Kafka's processes is not in peers/logging: run `make peers`"
+    return None
 
 
 def _no_clients() -> str | None:
@@ -95,7 +112,7 @@ def _no_go() -> str | None:
 def _no_kafka_43() -> str | None:
     if not (LIBS_43 / f"kafka-shell-{KAFKA_43_VERSION}.jar").is_file():
         return f"Apache Kafka {KAFKA_43_VERSION} is not in peers/libs: run `make peers`"
-    return _no_java()
+    return _no_log() or _no_java()
 
 
 def _no_kafka_39() -> str | None:

@@ -14,7 +14,7 @@ import pytest
 from barnabas.testing.cluster import Cluster
 from tests.clients.checks import fresh
 from tests.clients.test_kafka_tools import TOOLS, on, run
-from tests.peers import LIBS
+from tests.peers import CLASS_PATH
 
 pytestmark = [
     pytest.mark.process,
@@ -45,7 +45,7 @@ class Verifiable:
 
     def __init__(self, cluster: Cluster, topic: str, group: str, protocol: str) -> None:
         command = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m"]
-        command += ["-cp", f"{LIBS}/*", f"{TOOLS}.VerifiableConsumer", *on(cluster)]
+        command += ["-cp", CLASS_PATH, f"{TOOLS}.VerifiableConsumer", *on(cluster)]
         command += ["--topic", topic, "--group-id", group, "--reset-policy", "earliest"]
         command += ["--group-protocol", protocol]
         self.owned: set[int] = set()

@@ -14,7 +14,7 @@ import pytest
 
 from barnabas.testing.cluster import Cluster
 from tests.clients.checks import fresh
-from tests.peers import LIBS
+from tests.peers import CLASS_PATH
 
 pytestmark = [
     pytest.mark.process,
@@ -39,7 +39,7 @@ def run(tool: str, *arguments: str, stdin: str = "", fails: bool = False) -> str
     tool = tool if tool.startswith("kafka.") else f"{TOOLS}.{tool}"
     command = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m"]
     done = subprocess.run(
-        [*command, "-cp", f"{LIBS}/*", tool, *arguments],
+        [*command, "-cp", CLASS_PATH, tool, *arguments],
         input=stdin,
         capture_output=True,
         text=True,

@@ -148,7 +148,7 @@ def test_kafkas_tools_come_with_a_token(
     import subprocess
 
     from barnabas.config.properties import format_properties
-    from tests.peers import LIBS
+    from tests.peers import CLASS_PATH
 
     topic = topic_of_two(cluster)
     token = tmp_path / "token"
@@ -163,7 +163,7 @@ def test_kafkas_tools_come_with_a_token(
             [
                 "java", "-Xmx200m", f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={url}",
                 f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.files={token}",
-                "-cp", f"{LIBS}/*", "org.apache.kafka.tools.TopicCommand", "--list",
+                "-cp", CLASS_PATH, "org.apache.kafka.tools.TopicCommand", "--list",
                 "--bootstrap-server", cluster.bootstrap, "--command-config", str(file),
             ],
             capture_output=True, text=True, timeout=60, check=False,

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from barnabas.testing.cluster import Cluster
-from tests.peers import LIBS
+from tests.peers import CLASS_PATH
 
 KAFKA_ID = 10
 PATIENCE_S = 60.0
@@ -33,14 +33,14 @@ class KafkaBroker:
         self._run("kafka.tools.StorageTool", "format", "-t", _value(meta, "cluster.id"))
         self.log = (directory / "kafka.log").open("wb")
         self.process = subprocess.Popen(
-            ["java", "-Xmx400m", "-cp", f"{LIBS}/*", "kafka.Kafka", str(self.file)],
+            ["java", "-Xmx400m", "-cp", CLASS_PATH, "kafka.Kafka", str(self.file)],
             stdout=self.log,
             stderr=self.log,
         )
 
     def _run(self, main: str, *words: str) -> None:
         subprocess.run(
-            ["java", "-cp", f"{LIBS}/*", main, *words, "-c", str(self.file)],
+            ["java", "-cp", CLASS_PATH, main, *words, "-c", str(self.file)],
             check=True,
             capture_output=True,
             timeout=PATIENCE_S,

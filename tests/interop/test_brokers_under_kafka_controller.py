@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from barnabas.cli.local.free_ports import FreePorts
-from tests.peers import LIBS
+from tests.peers import CLASS_PATH
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 admin = pytest.importorskip("confluent_kafka.admin")
@@ -49,7 +49,7 @@ class Mixed:
             + f"listeners=CONTROLLER://127.0.0.1:{self.controller_port}\n"
             + f"log.dirs={self.directory / 'controller'}\n" + keys
         )  # fmt: skip
-        java = ["java", "-Xmx300m", "-cp", f"{LIBS}/*"]
+        java = ["java", "-Xmx300m", "-cp", CLASS_PATH]
         subprocess.run(
             [*java, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(controller)],
             check=True, capture_output=True, timeout=PATIENCE_S,

@@ -31,7 +31,7 @@ from barnabas.wire.messages.expire_delegation_token_request import ExpireDelegat
 from barnabas.wire.messages.renew_delegation_token_request import RenewDelegationTokenRequest
 from barnabas.wire.schema import Message
 from tests.interop.node_process import NodeProcess
-from tests.peers import LIBS
+from tests.peers import CLASS_PATH
 from tests.process.launch import wait_until
 
 pytestmark = [
@@ -319,7 +319,7 @@ def secure() -> Iterator[Cluster]:
 
 def kafka(main: str, *words: str, given: str = "") -> str:
     done = subprocess.run(
-        ["java", "-Xmx200m", "-cp", f"{LIBS}/*", main, *words],
+        ["java", "-Xmx200m", "-cp", CLASS_PATH, main, *words],
         capture_output=True, text=True, timeout=PATIENCE_S, check=False, input=given,
     )  # fmt: skip
     return done.stdout + done.stderr

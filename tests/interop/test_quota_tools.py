@@ -17,7 +17,7 @@ from barnabas.wire.messages import alter_client_quotas_request as alter
 from barnabas.wire.messages import describe_client_quotas_request as describe
 from barnabas.wire.schema import Message
 from tests.interop.test_authorization import OneNode
-from tests.peers import LIBS
+from tests.peers import CLASS_PATH
 from tests.process.launch import wait_until
 
 pytestmark = [
@@ -116,7 +116,7 @@ def test_quotas_are_set_refused_and_described_as_apache_kafka_does(tmp_path: Pat
 
 def kafka_configs(*words: str) -> str:
     done = subprocess.run(
-        ["java", "-Xmx200m", "-cp", f"{LIBS}/*", CONFIGS, *words],
+        ["java", "-Xmx200m", "-cp", CLASS_PATH, CONFIGS, *words],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

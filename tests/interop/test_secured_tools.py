@@ -11,7 +11,7 @@ import pytest
 from barnabas.config.properties import format_properties
 from barnabas.host.client import connect
 from barnabas.testing.cluster import Cluster
-from tests.peers import LIBS
+from tests.peers import CLASS_PATH
 
 pytestmark = [pytest.mark.peers("kafka"), pytest.mark.java, pytest.mark.slow]
 PATIENCE_S = 60.0
@@ -27,7 +27,7 @@ def cluster() -> Iterator[Cluster]:
 
 def kafka(main: str, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["java", "-Xmx200m", "-cp", f"{LIBS}/*", main, *words],
+        ["java", "-Xmx200m", "-cp", CLASS_PATH, main, *words],
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop.java_programs import JavaProcess, Program
-from tests.peers import LIBS
+from tests.peers import CLASS_PATH
 from tests.process.launch import Up, barnabas
 
 pytestmark = [
@@ -56,7 +56,7 @@ def prepare(bootstrap: str, topic: str, group: str) -> None:
     lines = "".join(f"{number}\n" for number in sorted(ALL))
     words = ["org.apache.kafka.tools.ConsoleProducer", "--bootstrap-server", bootstrap]
     produced = subprocess.run(
-        ["java", "-Xmx256m", "-cp", f"{LIBS}/*", *words, "--topic", topic],
+        ["java", "-Xmx256m", "-cp", CLASS_PATH, *words, "--topic", topic],
         input=lines, text=True, capture_output=True, timeout=120, check=False,
     )  # fmt: skip
     assert produced.returncode == 0, produced.stderr
@@ -64,7 +64,7 @@ def prepare(bootstrap: str, topic: str, group: str) -> None:
 
 def tool(main: str, bootstrap: str, *words: str) -> str:
     done = subprocess.run(
-        ["java", "-Xmx256m", "-cp", f"{LIBS}/*", main, "--bootstrap-server", bootstrap, *words],
+        ["java", "-Xmx256m", "-cp", CLASS_PATH, main, "--bootstrap-server", bootstrap, *words],
         text=True, capture_output=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

@@ -29,7 +29,7 @@ from barnabas.record.batch import iterate
 from barnabas.record.builder import build_batch, end_transaction_marker
 from barnabas.record.decode import records_of
 from barnabas.types import TopicPartition
-from tests.peers import LIBS
+from tests.peers import CLASS_PATH
 
 CLUSTER = "4L6g3nShT-eMCtK--X86sw"
 LOG4J = """rootLogger.level=info
@@ -71,7 +71,7 @@ class Kafka:
 
     def command(self, *arguments: str) -> list[str]:
         return [
-            "java", "-Xmx400m", f"-Dlog4j2.configurationFile={self.log4j}", "-cp", f"{LIBS}/*",
+            "java", "-Xmx400m", f"-Dlog4j2.configurationFile={self.log4j}", "-cp", CLASS_PATH,
             *arguments,
         ]  # fmt: skip
 
