@@ -34,6 +34,10 @@ CLASS_PATH = with_log(LIBS)
 PYTHON = LIBS.parent / "python"
 MODULES = ("kafka_2.13", "kafka-tools", "kafka-clients", "kafka-storage")
 
+KAFKA_44_VERSION = "4.4.0"
+LIBS_44 = LIBS.with_name("libs44")
+CLASS_PATH_44 = f"{LIBS_44}/*"
+
 KAFKA_43_VERSION = "4.3.0"
 RELEASE_43 = KAFKA_43_VERSION.rpartition(".")[0]
 LIBS_43 = LIBS.with_name("libs")
@@ -90,6 +94,12 @@ def _no_log() -> str | None:
     if not any(LOGGING.glob("log4j-slf4j-impl-*.jar")):
         return "the log of Apache Kafka's processes is not in peers/logging: run `make peers`"
     return None
+
+
+def _no_kafka_44() -> str | None:
+    if not (LIBS_44 / f"kafka_2.13-{KAFKA_44_VERSION}.jar").is_file():
+        return f"Apache Kafka {KAFKA_44_VERSION} is not in peers/libs44: run `make peers`"
+    return _no_java()
 
 
 def _no_clients() -> str | None:
@@ -164,6 +174,7 @@ _CHECKS: dict[str, Callable[[], str | None]] = {
     "kafka43": _no_kafka_43,
     "kafka39": _no_kafka_39,
     "flink": _no_flink,
+    "kafka44": _no_kafka_44,
     "s3": _no_s3,
     "kcat": _no_kcat,
     "prometheus": _no_prometheus,

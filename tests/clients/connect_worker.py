@@ -13,7 +13,7 @@ from tests.clients.checks import wait_for
 from tests.interop.java_programs import JavaProcess
 from tests.peers import CLASS_PATH_CLIENTS
 
-PATIENCE_S = 90.0
+PATIENCE_S = 180.0
 MAIN = "org.apache.kafka.connect.cli.ConnectDistributed"
 JVM = ("-Xmx400m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
@@ -34,6 +34,7 @@ class ConnectWorker:
             "key.converter": "org.apache.kafka.connect.storage.StringConverter",
             "value.converter": "org.apache.kafka.connect.storage.StringConverter",
             "scheduled.rebalance.max.delay.ms": "0",
+            "plugin.discovery": "service_load",
         }
         for kind in ("config", "offset", "status"):
             settings[f"{kind}.storage.topic"] = f"{name}-{kind}"

@@ -14,6 +14,13 @@ from tests.peers import CLASS_PATH
 
 PROGRAMS = Path(__file__).parent / "java"
 PATIENCE_S = 120.0
+FLINK_OPTIONS = (
+    "-Xmx400m",
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    "--add-opens=java.base/java.lang=ALL-UNNAMED",
+    "--add-opens=java.base/java.util=ALL-UNNAMED",
+    "--add-opens=java.base/java.time=ALL-UNNAMED",
+)
 
 
 class JavaProcess:

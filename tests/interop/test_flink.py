@@ -15,17 +15,10 @@ from barnabas.client.offsets import EARLIEST, LATEST, list_offsets
 from barnabas.client.records import ProducerRecord
 from barnabas.host.client import Connected, connect
 from barnabas.testing.cluster import Cluster
-from tests.interop.java_programs import Program
+from tests.interop.java_programs import FLINK_OPTIONS, Program
 from tests.peers import CLASS_PATH_FLINK
 
 pytestmark = [pytest.mark.peers("flink"), pytest.mark.java, pytest.mark.slow, pytest.mark.process]
-OPTIONS = (
-    "-Xmx400m",
-    "-XX:+IgnoreUnrecognizedVMOptions",
-    "--add-opens=java.base/java.lang=ALL-UNNAMED",
-    "--add-opens=java.base/java.util=ALL-UNNAMED",
-    "--add-opens=java.base/java.time=ALL-UNNAMED",
-)
 COUNT = 400
 
 
@@ -74,7 +67,9 @@ def test_flink_s_sink_writes_each_record_once_through_its_own_death(
 
 
 def _start(*arguments: str, log: Path) -> Program:
-    return Program("FlinkCopy", *arguments, log=log, class_path=CLASS_PATH_FLINK, options=OPTIONS)
+    return Program(
+        "FlinkCopy", *arguments, log=log, class_path=CLASS_PATH_FLINK, options=FLINK_OPTIONS
+    )
 
 
 def _bootstrap(connected: Connected) -> str:

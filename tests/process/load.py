@@ -147,7 +147,7 @@ def wait_for_leader(cluster: Cluster, topic: str, *other_than: int) -> int:
     return int(cluster.wait_for(leader, f"another leader of {topic}", 60))
 
 
-def wait_until_whole(cluster: Cluster, topic: str) -> None:
+def wait_until_whole(cluster: Cluster, topic: str, timeout_s: float = 60) -> None:
     """Every partition has a leader and all its replicas in the ISR."""
 
     def whole() -> bool:
@@ -156,7 +156,7 @@ def wait_until_whole(cluster: Cluster, topic: str) -> None:
             p.leader > 0 and sorted(p.isr) == sorted(p.replicas) for p in found.values()
         )
 
-    cluster.wait_for(whole, f"the whole ISR of {topic}", 60)
+    cluster.wait_for(whole, f"the whole ISR of {topic}", timeout_s)
 
 
 def check_replicas_equal(cluster: Cluster, topic: str, partition: int = 0) -> None:

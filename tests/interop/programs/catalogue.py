@@ -16,9 +16,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.interop.programs import log_daemons
+from tests.interop.programs import jvm, log_daemons
 from tests.interop.programs.harness import Program, Work
-from tests.peers import FLINK_VERSION, KAFKA_43_VERSION
+from tests.peers import KAFKA_43_VERSION
 from tools import other_programs
 
 HERE = Path(__file__).parent
@@ -109,16 +109,19 @@ def _go(name: str, module: str) -> Program:
         return other_programs.go_problem()
 
     def version() -> str:
-        text = (other_programs.GO_MODULE / "go.mod").read_text()
-        found = re.search(rf"{re.escape(module)} v(\S+)", text)
-        assert found is not None
-        return found[1]
+        return _of_module(other_programs.GO_MODULE, module)
 
     def command(work: Work) -> list[str]:
-        words = [work.bootstrap, work.source, work.target, work.group]
-        return [str(other_programs.go_program()), name, *words]
+        return [str(other_programs.go_program()), name, work.bootstrap, *_member(work)]
 
     return Program(name, COPIES, command, version, missing)
+
+
+def _of_module(folder: Path, module: str) -> str:
+    """The version of a module in ``go.mod``."""
+    found = re.search(rf"{re.escape(module)} v(\S+)", (folder / "go.mod").read_text())
+    assert found is not None
+    return found[1]
 
 
 def _kafkajs() -> Program:
@@ -186,6 +189,14 @@ PROGRAMS = (
     ),
     log_daemons.rsyslog(),
     log_daemons.syslog_ng(),
+    *jvm.ALL,
+    _brought(
+        "Airflow",
+        "airflow_copy.py",
+        "apache-airflow-providers-apache-kafka",
+        "a group's member that the provider's hooks make copies each record and then commits",
+        _member_in_folder,
+    ),
 )
 
 
@@ -210,31 +221,10 @@ ELSEWHERE = (
         "test_a_file_source_with_exactly_once_support_keeps_running",
     ),
     Elsewhere(
-        "MirrorMaker 2",
-        KAFKA_43_VERSION,
-        "its source connector copies 12,000 records exactly once",
-        KILLED,
-        "test_mirror_maker_with_exactly_once_survives_a_leader_s_death",
-    ),
-    Elsewhere(
-        "Kafka Streams",
-        KAFKA_43_VERSION,
-        "its smoke test with `exactly_once_v2`, verified by its own driver",
-        KILLED,
-        "test_smoke_test_of_streams_survives_a_leader_s_death",
-    ),
-    Elsewhere(
         "Spring Kafka",
         "4.0.0",
         "three consumers copy 600 records, a transaction each",
         KILLED,
         "test_spring_listener_survives_a_leader_s_death",
-    ),
-    Elsewhere(
-        "Apache Flink",
-        FLINK_VERSION,
-        "its exactly-once sink continues from a checkpoint",
-        "kill -9 of Flink",
-        "test_flink_s_sink_writes_each_record_once_through_its_own_death",
     ),
 )

@@ -26,7 +26,7 @@ from tests.clients.committed import read_committed
 from tests.process.load import Load, view, wait_until_whole
 
 PARTITIONS = 3
-PATIENCE_S = 180.0
+PATIENCE_S = 240.0
 PACE_S = 0.02
 """Between two numbers."""
 UNDER_WAY = 50
@@ -68,6 +68,8 @@ class Program:
     takes_lines: bool = False
     gives_lines: bool = False
     never_doubles: bool = False
+    target_prefix: str = ""
+    """The program names its target itself: this and the source's name."""
     bends: str = ""
     """What a user has to know; empty where nothing is different from Apache Kafka."""
 
@@ -109,8 +111,9 @@ class Run:
 
     def __init__(self, cluster: Cluster, program: Program, folder: Path) -> None:
         self._cluster, self._program = cluster, program
-        names = (fresh("source"), fresh("target"), fresh("group"))
-        self.work = Work(cluster.bootstrap, *names, folder)
+        source, prefix = fresh("source"), program.target_prefix
+        target = prefix + source if prefix else fresh("target")
+        self.work = Work(cluster.bootstrap, source, target, fresh("group"), folder)
         self._log = folder / "program.log"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -123,7 +126,7 @@ class Run:
             fed = self._feed_through_deaths()
             # A reader finds the end of a topic only when the program has stopped writing to it.
             self._wait_for(lambda: self._count() >= len(fed), "as many numbers to come out")
-            self._wait_for(lambda: fed <= set(self._given()), "all numbers to come out")
+            self._wait_for(lambda: fed <= self._found(), "all numbers to come out")
         counts = Counter(self._given())
         assert set(counts) == fed
         return Outcome(len(fed), counts.total() - len(counts))
@@ -176,7 +179,7 @@ class Run:
 
     def _wait_until_whole(self) -> None:
         for topic in (self.work.source, self.work.target):
-            wait_until_whole(self._cluster, topic)
+            wait_until_whole(self._cluster, topic, PATIENCE_S)
 
     def _wait_for_more(self) -> None:
         before = self._count()
@@ -203,6 +206,16 @@ class Run:
         with connect(self.work.bootstrap) as client:
             found = client.offsets(client.partitions_of([self.work.target]))
         return sum(end.offset for end in found.values())
+
+    def _found(self) -> set[int]:
+        """Empty while the program still writes, so that a reader does not find the end.
+
+        A program with many transactions gives more markers than numbers.
+        """
+        try:
+            return set(self._given())
+        except AssertionError:
+            return set()
 
     def _given(self) -> list[int]:
         if self._program.gives_lines:

@@ -16,7 +16,7 @@ RESULTS = """<testsuites><testsuite>
 <testcase name="test_a_program_survives_a_killed_leader_and_a_rolling_restart[Faust]" classname="c" time="1">
 <properties><property name="program" value="Faust"/><property name="version" value="0.15"/></properties>
 <failure message="no"/></testcase>
-<testcase name="test_mirror_maker_with_exactly_once_survives_a_leader_s_death" classname="c" time="1"/>
+<testcase name="test_spring_listener_survives_a_leader_s_death" classname="c" time="1"/>
 <testcase name="test_of_something_else" classname="c" time="1"/>
 </testsuite></testsuites>"""
 BEFORE = f"Above.\n{BEGIN}\n| kcat | 1.0 | old |\n| sarama | 1.6 | kept |\n{END}\nBelow.\n"
@@ -29,11 +29,11 @@ def test_a_run_replaces_the_rows_of_what_it_tried(tmp_path: Path) -> None:
     assert [(row.program, row.result) for row in found] == [
         ("kcat", "1,200 complete, 3 doubles"),
         ("Faust", "**failed**"),
-        ("MirrorMaker 2", "complete"),
+        ("Spring Kafka", "complete"),
     ]
     text = merged(BEFORE, found)
     names = re.findall(r"(?m)^\| ([\w ]+?) \|", text.partition("|---|")[2])
-    assert names == ["Faust", "kcat", "MirrorMaker 2", "sarama"]
+    assert names == ["Faust", "kcat", "sarama", "Spring Kafka"]
     assert "| sarama | 1.6 | kept |" in text and "| kcat | 1.0 |" not in text
     assert merged(text, found) == text
     assert text.startswith("Above.") and text.endswith("Below.\n")
