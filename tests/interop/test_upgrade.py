@@ -73,7 +73,11 @@ class Replaced(Cluster):
         command = [sys.executable, "-m", "barnabas", "up", "--nodes", str(self.nodes)]
         with open(self.directory / "up.log", "ab") as log:
             self._up = subprocess.Popen([*command, "--data", data], stdout=log, stderr=log)
-        self.wait_for(self._is_ready, "the cluster to take writes", self.start_timeout_s)
+        self.wait_for(
+            lambda: "bootstrap:" in (self.directory / "up.log").read_text(),
+            "the cluster to take writes",
+            self.start_timeout_s,
+        )
 
 
 def finalized(client: Connected) -> dict[str, int]:

@@ -132,12 +132,15 @@ def await_nothing(directory: Path) -> None:
 
 
 def _processes(directory: Path) -> list[str]:
+    """Those whose command names it, or that have a file of it open: a forked process has its parent's
+    command."""
     found = []
-    for file in Path("/proc").glob("[0-9]*/cmdline"):
+    for process in Path("/proc").glob("[0-9]*"):
         try:
-            words = file.read_bytes()
+            words = (process / "cmdline").read_bytes()
+            files = [os.readlink(file) for file in (process / "fd").iterdir()]
         except OSError:
             continue
-        if str(directory).encode() in words:
-            found.append(words.decode(errors="replace"))
+        if str(directory).encode() in words or any(str(directory) in file for file in files):
+            found.append(f"{process.name} {words.decode(errors='replace')}")
     return found

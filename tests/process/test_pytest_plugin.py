@@ -191,3 +191,26 @@ def test_a_wrong_option_is_one_sentence(tmp_path: Path) -> None:
     assert "kafka_scope is one of session, module, function, not 'forever'" in said
     said = Project(tmp_path, A_TOPIC, "kafka_nodes = none").run(ends_with=4)
     assert "kafka_nodes is a positive whole number, not 'none'" in said
+
+
+PREPARED = """
+from barnabas.testing.template import TEMPLATE
+
+def test_one_without_a_cluster():
+    assert (TEMPLATE.pid is not None) is {prepared}
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "prepared"), [((), True), (("-k", "without"), False)], ids=["all", "deselected"]
+)
+def test_a_cluster_is_prepared_where_a_test_will_start_one(
+    words: tuple[str, ...], prepared: bool, tmp_path: Path
+) -> None:
+    """Not where that test was deselected."""
+    tests = PREPARED.format(prepared=prepared)
+    if prepared:
+        tests += "\ndef test_two(kafka_clusters):\n    pass\n"
+    else:
+        tests += "\ndef test_with(kafka_clusters):\n    assert False\n"
+    Project(tmp_path, tests).run(*words)

@@ -1,7 +1,8 @@
 """The entry point ``barnabas``: one table of commands, each loaded only when it is asked for.
 
 ``barnabas node start FILE`` becomes a node without loading what reads command lines: that would stay in the
-node's memory, 10 MB, for as long as it runs.
+node's memory, 10 MB, for as long as it runs. A usual line of ``barnabas up`` is read without it as well: the
+nodes are forked from that process.
 """
 
 from __future__ import annotations
@@ -63,6 +64,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 return _start_node_of_environment()
             if not given[2].startswith("-"):
                 return _start_node(given[2])
+        if given[:1] == ["up"]:
+            from barnabas.cli.up.up_line import read_line
+            from barnabas.cli.up.up_run import run_up
+
+            options = read_line(given[1:])
+            if options is not None:
+                return run_up(options)
         from barnabas.cli.application import build
 
         build(names)(given, prog_name="barnabas")

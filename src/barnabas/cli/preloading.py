@@ -7,6 +7,7 @@ its own for them.
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 
 from barnabas.metadata.records.broker_registration_change_record import (
@@ -18,6 +19,9 @@ from barnabas.metadata.records.register_broker_record import RegisterBrokerRecor
 from barnabas.metadata.records.register_controller_record import RegisterControllerRecord
 from barnabas.wire.api_table import API_SCHEMAS, ApiKey
 from barnabas.wire.codec import reader_for, writer_for
+from barnabas.wire.messages.leader_change_message import LeaderChangeMessage
+from barnabas.wire.messages.snapshot_footer_record import SnapshotFooterRecord
+from barnabas.wire.messages.snapshot_header_record import SnapshotHeaderRecord
 from barnabas.wire.schema import Message
 
 APIS = (
@@ -37,6 +41,9 @@ RECORDS: tuple[type[Message], ...] = (
     RegisterControllerRecord,
     RegisterBrokerRecord,
     BrokerRegistrationChangeRecord,
+    SnapshotHeaderRecord,
+    SnapshotFooterRecord,
+    LeaderChangeMessage,
 )
 """The records of the metadata log with which a cluster begins."""
 
@@ -49,12 +56,19 @@ def load_node(*, monitored: bool) -> None:
     import barnabas.host.main
 
     if monitored:
+        import barnabas.host.tls_contexts
         import barnabas.monitoring.monitoring  # noqa: F401
+    _compile_codecs()
+    gc.freeze()
+
+
+@cache
+def _compile_codecs() -> None:
+    """Once in a process: a template has done it before its children ask for it."""
     for cls in _messages():
         version = cls.VALID[1]
         reader_for(cls, version)
         writer_for(cls, version)
-    gc.freeze()
 
 
 def _messages() -> list[type[Message]]:

@@ -16,7 +16,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +30,8 @@ from barnabas.testing.faults_file import FaultsFile, read_faults_file
 from barnabas.testing.log_tails import tails_of
 from barnabas.testing.moves import Moves
 from barnabas.testing.node_faults import NodeFaults
+from barnabas.testing.processes import Process, is_readable
+from barnabas.testing.template import TEMPLATE
 
 if TYPE_CHECKING:
     from barnabas.testing.links import Links
@@ -94,12 +95,12 @@ class Cluster:
         self.faults: NodeFaults | None = None
         """Faults of nodes; in a cluster with faults that has started."""
         self._wants_faults = faults
-        self._up: subprocess.Popen[bytes] | None = None
+        self._up: Process | None = None
+        self._ready: int | None = None
+        """The pipe by which `barnabas up` says that the cluster takes writes."""
         self._said: BinaryIO | None = None
         """up.log, for reading."""
-        self._output = b""
-        """The output of this run."""
-        self._restarted: dict[int, subprocess.Popen[bytes]] = {}
+        self._restarted: dict[int, Process] = {}
 
     @classmethod
     def attached(cls, directory: Path, *, secure: bool = False) -> Self:
@@ -131,7 +132,7 @@ class Cluster:
 
     def _start(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
-        self._output, self._restarted = b"", {}  # those of a run before
+        self._restarted = {}  # those of a run before
         arguments = ["up", "--nodes", str(self.nodes), "--data", str(self.directory / "cluster")]
         arguments.append("--end-with-input")  # a pipe of this process, which may be killed
         if self._own_directory:
@@ -153,14 +154,13 @@ class Cluster:
             # Kept open: the file may be removed before its end is read.
             self._said = open(self.directory / "up.log", "rb")  # noqa: SIM115
             self._said.seek(log.tell())
-            self._up = subprocess.Popen(
-                [sys.executable, "-m", "barnabas", *arguments],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                env=self._environment(),
-            )
-        self.wait_for(self._is_ready, "the cluster to take writes", self.start_timeout_s)
+            ready, to_tell = os.pipe()
+            try:
+                self._up = TEMPLATE.start(arguments, self._environment(), log, to_tell)
+            finally:
+                os.close(to_tell)
+                self._ready = ready
+        self._await_readiness()
 
     def _prepare_faults(self) -> Path:
         """Open the links, and write the file that nodes with faults read."""
@@ -183,13 +183,19 @@ class Cluster:
     def _find_faults(self, given: FaultsFile) -> None:
         self.faults = NodeFaults(self, given)
 
-    def _is_ready(self) -> bool:
-        assert self._up is not None and self._said is not None
-        ended = self._up.poll() is not None
-        self._output += self._said.read()
-        if ended:
-            raise ClusterError(f"`barnabas up` ended:\n{self._output.decode(errors='replace')}")
-        return b"bootstrap:" in self._output
+    def _await_readiness(self) -> None:
+        """`barnabas up` says a line once the cluster takes writes; if it ends before, that is an end."""
+        assert self._up is not None and self._ready is not None
+        if not is_readable(self._ready, self.start_timeout_s):
+            text = f"waited {self.start_timeout_s} s for the cluster to take writes"
+            raise ClusterError(f"{text}\n{tails_of(self.directory)}")
+        if not os.read(self._ready, 16):
+            raise ClusterError(f"`barnabas up` ended:\n{self._read_output()}")
+
+    def _read_output(self) -> str:
+        """The output of `barnabas up` in this run."""
+        assert self._said is not None
+        return self._said.read().decode(errors="replace")
 
     def stop(self) -> None:
         """Stop every process cleanly, or kill it after 15 s. Removes the directory if it is temporary."""
@@ -207,6 +213,9 @@ class Cluster:
                 process.stdin.close()
         if self._said is not None:
             self._said.close()
+        if self._ready is not None:
+            os.close(self._ready)
+            self._ready = None
         if self.links is not None:
             self.links.close()
             self.links = None
@@ -286,12 +295,8 @@ class Cluster:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             self.wait_for(lambda: not self.is_alive(node_id), f"node {node_id} to end", 15)
         with open(node["log"], "ab") as log:
-            self._restarted[node_id] = subprocess.Popen(
-                [sys.executable, "-m", "barnabas", "node", "start", node["properties"]],
-                stdout=log,
-                stderr=log,
-                env=self._environment(),
-            )
+            arguments = ["node", "start", node["properties"]]
+            self._restarted[node_id] = TEMPLATE.start(arguments, self._environment(), log)
 
     def _environment(self) -> dict[str, str]:
         """That of this process; nodes obey the faults file only if it says that a test started them."""

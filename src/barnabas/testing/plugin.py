@@ -16,6 +16,7 @@ starts one for all. A cluster ends with the process that started it, even if tha
 
 from __future__ import annotations
 
+import sys
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -34,6 +35,8 @@ XDIST = ("each", "shared")
 _SHARED = "barnabas_cluster"
 """The key of `workerinput` under which a worker finds the directory of the shared cluster."""
 _HOST = pytest.StashKey["Cluster"]()
+STARTS_CLUSTER = {"kafka_cluster", "kafka_clusters", "barnabas_cluster"}
+"""The fixtures that start a cluster. Those that need one have them among the names of a test's fixtures."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -119,9 +122,36 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput[_SHARED] = str(config.stash[_HOST].directory)
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """The modules of a cluster are loaded while tests are still being collected. A run that names the tests
+    that it wants waits until it knows them."""
+    options = item.config.option
+    if not options.keyword and not options.markexpr:
+        _prepare_for([item])
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    _prepare_for(session.items)
+
+
+def _prepare_for(items: list[pytest.Item]) -> None:
+    """Start the template of clusters if one of the tests starts a cluster in this process."""
+    wanted = set().union(*(getattr(item, "fixturenames", ()) for item in items)) & STARTS_CLUSTER
+    if not wanted or items[0].config.option.collectonly:
+        return
+    if wanted == {"kafka_cluster"} and _SHARED in getattr(items[0].config, "workerinput", {}):
+        return
+    from barnabas.testing.template import TEMPLATE
+
+    TEMPLATE.prepare()
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     if _HOST in config.stash:
         config.stash[_HOST].stop()
+    template = sys.modules.get("barnabas.testing.template")
+    if template is not None:
+        template.TEMPLATE.close()
 
 
 def _scope(fixture_name: str, config: pytest.Config) -> str:

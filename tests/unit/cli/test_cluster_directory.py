@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli.commands.up import cluster_id_of
 from barnabas.cli.failure import Failure
 from barnabas.cli.local.cluster_directory import ClusterDirectory, bootstrap, owner_of
 from barnabas.cli.local.free_ports import HOST, PORT_MAX, PORT_MIN, FreePorts
+from barnabas.cli.up.first_checks import cluster_id_of
 from barnabas.config.node import NodeConfig
 from barnabas.config.properties import parse_properties
 

@@ -26,7 +26,6 @@ from barnabas.cli.local.free_ports import HOST, FreePorts, require_free
 from barnabas.cli.local.local_security import LocalSecurity
 from barnabas.config.properties import FAULTS_KEY, format_properties, parse_properties
 from barnabas.types import Endpoint
-from barnabas.zookeeper.config.settings import ACL_AUTHORIZER
 
 CLIENT_LISTENER = "PLAINTEXT"
 SECURE_LISTENER = "SASL_SSL"
@@ -382,6 +381,8 @@ def _zookeeper_mode_properties(
     security: LocalSecurity | None,
 ) -> dict[str, str]:
     """The properties of a broker that ZooKeeper coordinates."""
+    from barnabas.zookeeper.config.settings import ACL_AUTHORIZER
+
     values = _replication(nodes)
     if node.properties.exists():
         values.update(parse_properties(node.properties.read_text()))

@@ -7,17 +7,13 @@ are Apache ZooKeeper's where Java and its jars are found, and otherwise this pro
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.cli.failure import Failure
-from barnabas.cli.local.zookeeper_servers import (
-    APACHE,
-    OWN,
-    ZooKeeperFailed,
-    ZooKeeperMissing,
-    ZooKeeperServers,
-)
 from barnabas.config.meta_properties import FILE_NAME as META_PROPERTIES
+
+if TYPE_CHECKING:
+    from barnabas.cli.local.zookeeper_servers import ZooKeeperServers
 
 QUORUM, ZOOKEEPER = "kraft", "zookeeper"
 OWN_PREFIX = "zookeeper-"
@@ -35,6 +31,8 @@ class Coordination(NamedTuple):
         """Start the servers and wait until they serve. Raises :class:`Failure`."""
         if self.servers is None:
             return
+        from barnabas.cli.local.zookeeper_servers import ZooKeeperFailed
+
         try:
             self.servers.start()
         except (ZooKeeperFailed, OSError) as error:
@@ -57,6 +55,15 @@ def coordination_of(
 ) -> Coordination:
     """`present`: what the directory's nodes connect to; `wanted`, `ensemble`, `servers` and `server`: what
     was asked for. Raises :class:`Failure`."""
+    if present is None and wanted in ("", QUORUM) and not (ensemble or servers or server):
+        return Coordination()
+    from barnabas.cli.local.zookeeper_servers import (
+        APACHE,
+        OWN,
+        ZooKeeperMissing,
+        ZooKeeperServers,
+    )
+
     wanted = wanted or (ZOOKEEPER if ensemble or servers or server else "")
     if server not in ("", APACHE, OWN):
         raise Failure(f"--zookeeper-server is {OWN} or {APACHE}, not {server!r}", 2)
@@ -90,6 +97,8 @@ def coordination_of(
 
 def _kind_of(server: Path) -> str:
     """Whose data the directory of a server has; empty where it has none yet."""
+    from barnabas.cli.local.zookeeper_servers import APACHE, OWN
+
     if (server / "data" / "version-2").exists():
         return APACHE
     return OWN if (server / "data" / META_PROPERTIES).exists() else ""
