@@ -27,7 +27,7 @@ from barnabas.config.listeners import (
     parse_voters,
 )
 from barnabas.config.meta_properties import normal_path, unknown_paths
-from barnabas.config.tables.assignors import ASSIGNORS, short_names
+from barnabas.config.tables.assignors import ASSIGNORS, SHARE_ASSIGNORS, short_names
 from barnabas.types import Endpoint, NodeId
 
 _ANY_HOST = ("", "0.0.0.0", "::")
@@ -403,6 +403,9 @@ def _check_lists(values: Mapping[str, ConfigValue]) -> None:
         unknown = [name for name in named if name not in known_ones]
         if unknown:
             raise ConfigError(key, ",".join(unknown), f"it must be of {', '.join(known_ones)}")
+        if len(set(named)) < len(named):
+            once = "exactly one assignor" if key == SHARE_ASSIGNORS else "each assignor once"
+            raise ConfigError(key, ",".join(_list(values, key)), f"it must contain {once}")
     key, every = "cordoned.log.dirs", "*"
     cordoned = _list(values, key)
     known = [every] if every in cordoned else _list(values, "log.dirs") or _list(values, "log.dir")

@@ -9,6 +9,7 @@ from barnabas.config.listeners import ListenerSpec
 from barnabas.config.node import NodeConfig
 from barnabas.types import Endpoint
 
+ASSIGNOR = "org.apache.kafka.coordinator.group.assignor"
 COMBINED = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -160,6 +161,8 @@ def test_dynamic_values_stand_over_the_file_where_they_may() -> None:
         ({"group.consumer.assignors": "sticky"}, "it must be of uniform, range"),
         ({"group.share.assignors": "uniform"}, "it must be of simple"),
         ({"group.streams.assignors": "sticky,org.example.Own"}, "it must be of sticky"),
+        ({"group.share.assignors": f"simple,{ASSIGNOR}.SimpleAssignor"}, "exactly one assignor"),
+        ({"group.consumer.assignors": f"range,{ASSIGNOR}.RangeAssignor"}, "each assignor once"),
         ({"log.roll.ms": "0"}, "log.roll.ms: 0 is not allowed; it must be at least 1"),
         ({"log.roll.jitter.ms": "-1"}, "it must be at least 0"),
         ({"log.retention.ms": "0"}, "it must be at least 1, or -1 for ever"),

@@ -1,7 +1,7 @@
 """The server-side assignors that there are, by the broker's key that names them.
 
 A value is an assignor's short name, or its class in Apache Kafka. Other classes would be plug-ins, and there
-are none.
+are none. No assignor is named twice, so that `SHARE_ASSIGNORS` names exactly one.
 
 Source: ``GroupCoordinatorConfig`` of Apache Kafka 4.4.
 """
