@@ -90,6 +90,15 @@ def test_kafka_metadata_quorum_describes_ours(cluster: Cluster) -> None:
         assert table.count("Follower") == 2 and table.count("Leader") == 1
 
 
+@pytest.mark.parametrize("cluster", [RELEASE], indirect=True)
+def test_kafka_cluster_lists_the_apis_of_both_listeners(cluster: Cluster) -> None:
+    controller = cluster.node(cluster.node_ids[0])["listeners"]["CONTROLLER"]
+    where = ("--bootstrap-server", cluster.bootstrap)
+    assert "ShareFetch(78)" in kafka("tools.ClusterTool", "api-versions", *where)
+    where = ("--bootstrap-controller", controller)
+    assert "UnregisterController(94)" in kafka("tools.ClusterTool", "api-versions", *where)
+
+
 def check_shell(file: Path) -> None:
     """It shows the whole image, the topic with its partitions and configuration among it.
 

@@ -64,23 +64,26 @@ def count_steps(
 
 def _of_groups(broker: DescribeClusterRole, tally: GroupTally) -> Metrics:
     counters = broker.groups.counters
+    by_kind = {
+        "classic": tally.classic,
+        "consumer": tally.consumer,
+        "share": tally.share,
+        "streams": tally.streams,
+    }
+    found: dict[str, float] = {}
+    for kind, states in by_kind.items():
+        found[f"{GROUPS}group-count,protocol={kind}"] = sum(states.values())
+        for state, count in states.items():
+            found[f"{GROUPS}{kind}-group-count,state={state.value}"] = count
     return {
-        f"{GROUPS}group-count,protocol=classic": sum(tally.classic.values()),
-        f"{GROUPS}group-count,protocol=consumer": sum(tally.consumer.values()),
-        f"{GROUPS}group-count,protocol=streams": sum(tally.streams.values()),
+        **found,
         f"{CLASSIC}NumGroups": sum(tally.classic.values()),
         **{f"{CLASSIC}NumGroups{state.value}": count for state, count in tally.classic.items()},
-        **{
-            f"{GROUPS}consumer-group-count,state={state.value.lower()}": count
-            for state, count in tally.consumer.items()
-        },
-        **{
-            f"{GROUPS}streams-group-count,state={state.name.lower()}": count
-            for state, count in tally.streams.items()
-        },
         f"{CLASSIC}NumOffsets": tally.offsets,
+        f"{GROUPS}offset-count": tally.offsets,
         f"{GROUPS}group-completed-rebalance-count": counters.classic_rebalances,
         f"{GROUPS}consumer-group-rebalance-count": counters.consumer_rebalances,
+        f"{GROUPS}share-group-rebalance-count": counters.share_rebalances,
         f"{GROUPS}streams-group-rebalance-count": counters.streams_rebalances,
         **_partitions(GROUPS, broker.groups),
         **_load_times(GROUPS, broker.groups, broker.ports.clock.now_ms()),

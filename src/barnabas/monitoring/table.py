@@ -83,6 +83,8 @@ kafka.server:type=group-coordinator-metrics,name=group-count,protocol=classic | 
     classic groups
 kafka.server:type=group-coordinator-metrics,name=group-count,protocol=consumer | gauge
     consumer groups (KIP-848)
+kafka.server:type=group-coordinator-metrics,name=group-count,protocol=share | gauge
+    share groups (KIP-932)
 kafka.server:type=group-coordinator-metrics,name=group-count,protocol=streams | gauge
     streams groups (KIP-1071)
 kafka.coordinator.group:type=GroupMetadataManager,name=NumGroups | gauge
@@ -97,34 +99,54 @@ kafka.coordinator.group:type=GroupMetadataManager,name=NumGroupsDead | gauge
     being removed
 kafka.coordinator.group:type=GroupMetadataManager,name=NumGroupsEmpty | gauge
     have offsets and no members
-kafka.server:type=group-coordinator-metrics,name=consumer-group-count,state=empty | gauge
-    consumer groups without members
-kafka.server:type=group-coordinator-metrics,name=consumer-group-count,state=assigning | gauge
-    wait for a target assignment | stays above 0
-kafka.server:type=group-coordinator-metrics,name=consumer-group-count,state=reconciling | gauge
-    some member has not given up or taken what it should | stays above 0
-kafka.server:type=group-coordinator-metrics,name=consumer-group-count,state=stable | gauge
+kafka.server:type=group-coordinator-metrics,name=classic-group-count,state=PreparingRebalance | gauge
+    classic groups that wait for their members to join; the names since Kafka 4.4 | stays above 0
+kafka.server:type=group-coordinator-metrics,name=classic-group-count,state=CompletingRebalance | gauge
+    wait for their leader's assignment | stays above 0
+kafka.server:type=group-coordinator-metrics,name=classic-group-count,state=Stable | gauge
     have their assignment
-kafka.server:type=group-coordinator-metrics,name=consumer-group-count,state=dead | gauge
+kafka.server:type=group-coordinator-metrics,name=classic-group-count,state=Dead | gauge
     being removed
-kafka.server:type=group-coordinator-metrics,name=streams-group-count,state=empty | gauge
-    streams groups without members
-kafka.server:type=group-coordinator-metrics,name=streams-group-count,state=not_ready | gauge
-    topics do not fit the topology | stays above 0
-kafka.server:type=group-coordinator-metrics,name=streams-group-count,state=assigning | gauge
+kafka.server:type=group-coordinator-metrics,name=classic-group-count,state=Empty | gauge
+    have offsets and no members
+kafka.server:type=group-coordinator-metrics,name=consumer-group-count,state=Empty | gauge
+    consumer groups without members
+kafka.server:type=group-coordinator-metrics,name=consumer-group-count,state=Assigning | gauge
     wait for a target assignment | stays above 0
-kafka.server:type=group-coordinator-metrics,name=streams-group-count,state=reconciling | gauge
+kafka.server:type=group-coordinator-metrics,name=consumer-group-count,state=Reconciling | gauge
     some member has not given up or taken what it should | stays above 0
-kafka.server:type=group-coordinator-metrics,name=streams-group-count,state=stable | gauge
+kafka.server:type=group-coordinator-metrics,name=consumer-group-count,state=Stable | gauge
     have their assignment
-kafka.server:type=group-coordinator-metrics,name=streams-group-count,state=dead | gauge
+kafka.server:type=group-coordinator-metrics,name=consumer-group-count,state=Dead | gauge
+    being removed
+kafka.server:type=group-coordinator-metrics,name=share-group-count,state=Empty | gauge
+    share groups without members
+kafka.server:type=group-coordinator-metrics,name=share-group-count,state=Stable | gauge
+    have members
+kafka.server:type=group-coordinator-metrics,name=share-group-count,state=Dead | gauge
+    being removed
+kafka.server:type=group-coordinator-metrics,name=streams-group-count,state=Empty | gauge
+    streams groups without members
+kafka.server:type=group-coordinator-metrics,name=streams-group-count,state=NotReady | gauge
+    topics do not fit the topology | stays above 0
+kafka.server:type=group-coordinator-metrics,name=streams-group-count,state=Assigning | gauge
+    wait for a target assignment | stays above 0
+kafka.server:type=group-coordinator-metrics,name=streams-group-count,state=Reconciling | gauge
+    some member has not given up or taken what it should | stays above 0
+kafka.server:type=group-coordinator-metrics,name=streams-group-count,state=Stable | gauge
+    have their assignment
+kafka.server:type=group-coordinator-metrics,name=streams-group-count,state=Dead | gauge
     being removed
 kafka.coordinator.group:type=GroupMetadataManager,name=NumOffsets | gauge
     committed offsets
+kafka.server:type=group-coordinator-metrics,name=offset-count | gauge
+    the same number
 kafka.server:type=group-coordinator-metrics,name=group-completed-rebalance-count | counter
     rebalances of classic groups that were completed | grows without deployments
 kafka.server:type=group-coordinator-metrics,name=consumer-group-rebalance-count | counter
     new epochs of consumer groups | grows without deployments
+kafka.server:type=group-coordinator-metrics,name=share-group-rebalance-count | counter
+    new epochs of share groups | grows without deployments
 kafka.server:type=group-coordinator-metrics,name=streams-group-rebalance-count | counter
     new epochs of streams groups | grows without deployments
 kafka.server:type=group-coordinator-metrics,name=num-partitions,state=loading | gauge
@@ -369,6 +391,16 @@ kafka.server:type=KafkaServer,name=linux-disk-read-bytes | gauge
     bytes that the process made the disks read
 kafka.server:type=KafkaServer,name=linux-disk-write-bytes | gauge
     bytes that the process made the disks write
+kafka.server:type=KafkaServer,name=linux-disk-cancelled-write-bytes | gauge
+    bytes of these that were never written, since their files were cut or deleted before
+kafka.server:type=KafkaServer,name=linux-disk-rchar | gauge
+    bytes that the process read, from the page cache too
+kafka.server:type=KafkaServer,name=linux-disk-wchar | gauge
+    bytes that the process wrote, into the page cache too
+kafka.server:type=KafkaServer,name=linux-disk-syscr | gauge
+    system calls that read
+kafka.server:type=KafkaServer,name=linux-disk-syscw | gauge
+    system calls that wrote
 barnabas_loop_turns_total | counter
     turns of the event loop
 barnabas_loop_slow_turns_total | counter

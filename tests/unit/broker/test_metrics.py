@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.broker.metrics import CLASSIC, GROUPS, MARKERS, OWN, QUOTAS, TRANSACTIONS
+from barnabas.monitoring.table import metrics
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.describe_cluster_request import DescribeClusterRequest
 from tests.unit.broker.test_transaction_coordinators import Transactions
@@ -25,6 +26,13 @@ def test_only_who_asks_for_metrics_gets_them() -> None:
     assert {name.partition("name=")[0] + "name=" for name in named} == {
         GROUPS, CLASSIC, OWN, MARKERS, TRANSACTIONS, QUOTAS,
     }  # fmt: skip
+
+
+@pytest.mark.slow
+def test_every_metric_of_groups_that_the_table_has_is_counted() -> None:
+    counted = {name for name in metrics_of(Transactions()) if name.startswith((GROUPS, CLASSIC))}
+    assert counted == {name for name in metrics() if name.startswith((GROUPS, CLASSIC))}
+    assert f"{GROUPS}share-group-count,state=Stable" in counted
 
 
 @pytest.mark.slow

@@ -13,10 +13,12 @@ _PAGE_BYTES = resource.getpagesize()
 _PORT_RANGE_FILE = "/proc/sys/net/ipv4/ip_local_port_range"
 _STAT_FIELDS_BEFORE_START = 19
 """Fields of ``/proc/self/stat`` behind the command's name and before the start time."""
-DISK_BYTES = {
-    "kafka.server:type=KafkaServer,name=linux-disk-read-bytes": "read_bytes",
-    "kafka.server:type=KafkaServer,name=linux-disk-write-bytes": "write_bytes",
-}
+DISK_FIGURES = {
+    f"kafka.server:type=KafkaServer,name=linux-disk-{field.replace('_', '-')}": field
+    for field in (
+        "read_bytes", "write_bytes", "cancelled_write_bytes", "rchar", "wchar", "syscr", "syscw",
+    )
+}  # fmt: skip
 """Kafka's names, and the fields of ``/proc/self/io``."""
 
 
@@ -35,7 +37,7 @@ def process_figures() -> dict[str, float]:
         figures["process_open_fds"] = len(os.listdir("/proc/self/fd"))
     with suppress(OSError, ValueError), open("/proc/self/io", encoding="ascii") as file:
         counts = dict(line.split(": ") for line in file.read().splitlines())
-        figures |= {name: int(counts[key]) for name, key in DISK_BYTES.items() if key in counts}
+        figures |= {name: int(counts[key]) for name, key in DISK_FIGURES.items() if key in counts}
     with suppress(OSError, ValueError, IndexError):
         figures["process_start_time_seconds"] = _started_s()
     return figures
