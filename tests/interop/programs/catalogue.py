@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 from tests.interop.programs import jvm, log_daemons
 from tests.interop.programs.harness import Program, Work
-from tests.peers import KAFKA_43_VERSION
 from tools import other_programs
 
 HERE = Path(__file__).parent
@@ -213,13 +212,6 @@ class Elsewhere(NamedTuple):
 
 KILLED = "kill -9 of a leader"
 ELSEWHERE = (
-    Elsewhere(
-        "Kafka Connect",
-        KAFKA_43_VERSION,
-        "a distributed worker with an exactly-once file source, 100 transactions",
-        "",
-        "test_a_file_source_with_exactly_once_support_keeps_running",
-    ),
     Elsewhere(
         "Spring Kafka",
         "4.0.0",

@@ -57,6 +57,28 @@ def _connect(work: Work, config: dict[str, str], class_path: str) -> list[str]:
     return ["env", f"PYTHONPATH={ROOT}", sys.executable, script, *words]
 
 
+def _file_source() -> Program:
+    def command(work: Work) -> list[str]:
+        config = {
+            "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
+            "tasks.max": "1",
+            "file": str(work.lines_in),
+            "topic": work.target,
+            **EXACTLY_ONCE,
+        }
+        return _connect(work, config, peers.CLASS_PATH_PROGRAMS)
+
+    return Program(
+        "Kafka Connect",
+        "a distributed worker's file source writes each line, exactly once",
+        command,
+        lambda: peers.KAFKA_43_VERSION,
+        _missing("programs"),
+        takes_lines=True,
+        never_doubles=True,
+    )
+
+
 MIRRORED = "mirrored."
 
 
@@ -92,6 +114,7 @@ def _mirror_maker() -> Program:
 
 
 ALL = (
+    _file_source(),
     _mirror_maker(),
     _source_file(
         "Kafka Streams",
