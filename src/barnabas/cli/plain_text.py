@@ -12,7 +12,10 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+from collections.abc import Iterable
 
+INTERNAL_PREFIX = "__"
+"""Names of internal topics begin with it."""
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 """C0 without tab and line feed, DEL, C1, and halves of surrogate pairs, which no stream can encode."""
 
@@ -56,3 +59,8 @@ def replace_screen(shown: str, problem: str = "") -> None:
     lines = lines[: max(shutil.get_terminal_size().lines - 1, 1)]
     rest = "\x1b[K\n".join(lines)
     print(f"\x1b[H{rest}\x1b[K\n\x1b[J", end="", flush=True)
+
+
+def users_first(names: Iterable[str]) -> list[str]:
+    """The names in their order, but those of internal topics and their partitions last."""
+    return sorted(names, key=lambda name: name.startswith(INTERNAL_PREFIX))

@@ -12,7 +12,7 @@ import pytest
 import barnabas.cli
 from barnabas.cli.connection.connect import event_line, print_table, show, table_of
 from barnabas.cli.main import main
-from barnabas.cli.plain_text import counted, say, visible, visible_bytes
+from barnabas.cli.plain_text import counted, say, users_first, visible, visible_bytes
 from barnabas.cli.records.record_json import Line
 from barnabas.cli.records.record_lines import chosen_format, with_options
 from barnabas.client.records import ConsumerRecord
@@ -155,3 +155,8 @@ def test_one_thing_is_counted_in_the_singular() -> None:
         "2,000 nodes",
     ]
     assert counted(3, "batch", "batches") == "3 batches"
+
+
+def test_internal_topics_are_named_after_those_of_users() -> None:
+    names = ["__consumer_offsets-0", "flights-0", "__consumer_offsets-1", "flights-1"]
+    assert users_first(names) == ["flights-0", "flights-1", *names[::2]]

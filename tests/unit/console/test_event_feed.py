@@ -11,7 +11,7 @@ import pytest
 from barnabas.cli.failure import Failure
 from barnabas.console.application import Console
 from barnabas.console.cluster_views import event_feed
-from barnabas.console.cluster_views.event_feed import EventFeed
+from barnabas.console.cluster_views.event_feed import EventFeed, moments_of
 from barnabas.console.settings import ConsoleSettings
 from barnabas.host.client import Connected
 from barnabas.metadata.views.cluster_events import ClusterEvent
@@ -30,6 +30,24 @@ DAMAGES = [
 
 def event(at_ms: int, kind: str = "isr") -> ClusterEvent:
     return ClusterEvent(at_ms, at_ms, kind, f"flights-{at_ms}", "changed", "")
+
+
+def test_elections_of_a_dead_broker_are_one_line_for_each_reason() -> None:
+    def elected(number: int, topic: str) -> ClusterEvent:
+        why = f"broker 2 is gone: {number % 2} is the first live member of the ISR"
+        return ClusterEvent(number, 1_000, "election", f"{topic}-{number}", "leader", why)
+
+    internal = [elected(number, "__consumer_offsets") for number in range(6)]
+    flights = elected(6, "flights")
+    later = ClusterEvent(7, 2_000, *flights[2:])
+    unexplained = [event(1_000), event(1_000)]
+    even, odd, *others = moments_of([*internal, *unexplained, flights, later])
+    assert even.first == flights, "an internal topic speaks for a user's"
+    assert even.others == [internal[0], internal[2], internal[4]]
+    assert [odd.first, *odd.others] == [internal[1], internal[3], internal[5]]
+    assert [(moment.first, moment.others) for moment in others] == [
+        (unexplained[0], []), (unexplained[1], []), (later, [])
+    ]  # fmt: skip
 
 
 class Log:

@@ -57,6 +57,20 @@ class BalancePlan(NamedTuple):
     changes: Assignment
     weights: Mapping[TopicPartition, Weight]
     brokers: Sequence[int]
+    closed: Sequence[int] = ()
+    """Brokers that take no replica."""
+
+    @property
+    def note(self) -> str:
+        """The sentence about brokers that take no replica; empty where every broker takes some."""
+        if not self.closed:
+            return ""
+        brokers = ", ".join(map(str, self.closed))
+        several = len(self.closed) > 1
+        return (
+            f"{'brokers' if several else 'broker'} {brokers} {'take' if several else 'takes'} no replica:"
+            " fenced or cordoned (`barnabas cluster describe`); the figures count what is to return there"
+        )
 
     @property
     def copied(self) -> list[TopicPartition]:
@@ -135,7 +149,7 @@ def _planned(
     changes = even_out(
         movable, weights, racks, closed, tolerance=tolerance, moves_max=moves_max, still=still
     )
-    return BalancePlan(present, changes, weights, sorted(racks))
+    return BalancePlan(present, changes, weights, sorted(racks), sorted(closed))
 
 
 def weights_of(
@@ -251,6 +265,8 @@ def _show_plan(plan: BalancePlan) -> None:
     moved = moved_replicas(plan.present, plan.changes)
     leaders = sum(plan.changes[tp][0] != plan.present[tp][0] for tp in plan.changes)
     show(False, None, _loads_table(plan))
+    if plan.note:
+        say(plan.note)
     if not plan.changes:
         say("nothing is to be moved: the brokers are even, or no move makes them more even")
         return

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from barnabas.cli.plain_text import counted
+from barnabas.cli.plain_text import counted, users_first
 
 NAMED_MAX = 5
 """Names that a finding lists; it counts the others."""
@@ -52,9 +52,9 @@ class ClusterFinding(NamedTuple):
 
 
 def some(names: Sequence[str]) -> str:
-    """The first names, and how many there are more."""
+    """The first names, internal topics last, and how many there are more."""
     more = len(names) - NAMED_MAX
-    return ", ".join(names[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(users_first(names)[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
 def count_of(names: Sequence[str], noun: str) -> str:

@@ -13,6 +13,7 @@ from barnabas.cli.commands.cluster import states_of
 from barnabas.cli.connection.many_brokers import gathered
 from barnabas.cli.connection.quorum_client import QuorumClient
 from barnabas.cli.measures.log_directories import DirectoryUse, directories_of
+from barnabas.cli.plain_text import users_first
 from barnabas.cli.reports.quorum_view import QuorumView, view_of
 from barnabas.client.admin import BrokerDescription
 from barnabas.client.network.cluster_metadata import PartitionMetadata, TopicMetadata
@@ -258,7 +259,7 @@ def why_of(feed: EventFeed, partition: str) -> str:
 
 
 def _some(names: Sequence[str]) -> str:
-    named = ", ".join(names[:NAMED_MAX])
+    named = ", ".join(users_first(names)[:NAMED_MAX])
     rest = len(names) - NAMED_MAX
     return f"{named}{f' and {rest} more partitions' if rest > 0 else ''} {'are' if len(names) > 1 else 'is'}"
 

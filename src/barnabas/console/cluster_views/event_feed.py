@@ -19,6 +19,7 @@ from barnabas.cli.commands.cluster_events import RefusalReader
 from barnabas.cli.connection.connect import sentence
 from barnabas.cli.connection.controller_events import ControllerEvents
 from barnabas.cli.connection.metadata_log_reader import MetadataLogReader, NoMetadataLog
+from barnabas.cli.plain_text import INTERNAL_PREFIX
 from barnabas.console.cluster_views.parts import EXPECTED
 from barnabas.host.client import Connected
 from barnabas.metadata.views.cluster_events import ClusterEvent, EventReader
@@ -44,15 +45,23 @@ class TimelineEntry(NamedTuple):
 
 
 def moments_of(events: Iterable[ClusterEvent]) -> list[TimelineEntry]:
-    """Neighbours of one kind with one reason and one date become a moment."""
-    found: list[TimelineEntry] = []
+    """Events of one kind with one reason and one date become a moment, also with others between them: the
+    death of a broker elects leaders by several reasons in turn. It is where the first of them was, and
+    an event of a user's topic speaks for it before one of an internal topic."""
+    found: list[list[ClusterEvent]] = []
+    by_cause: dict[tuple[str, str, int], list[ClusterEvent]] = {}
     for event in events:
-        last = found[-1].first if found else None
-        if last is not None and event.reason and _cause(last) == _cause(event):
-            found[-1].others.append(event)
-        else:
-            found.append(TimelineEntry(event, []))
-    return found
+        together = by_cause.setdefault(_cause(event), []) if event.reason else []
+        if not together:
+            found.append(together)
+        together.append(event)
+    return [_entry(together) for together in found]
+
+
+def _entry(together: list[ClusterEvent]) -> TimelineEntry:
+    is_internal = [event.subject.startswith(INTERNAL_PREFIX) for event in together]
+    first = is_internal.index(False) if False in is_internal else 0
+    return TimelineEntry(together[first], together[:first] + together[first + 1 :])
 
 
 def _cause(event: ClusterEvent) -> tuple[str, str, int]:
