@@ -1,8 +1,8 @@
 """Dead letters are written whatever their topic answers, each record once, and none before its time.
 
-The topic refuses some records for what they are, loses its leader, answers with errors that pass, and may come
-to exist late. A letter is done when each of its records was written or refused for good. Only the letters of a
-share partition that changed its leader may be written twice. When all goes well again every letter is done.
+The topic refuses some records for what they are, loses its leader, answers with errors that pass, and may
+come to exist late. A letter is done when each of its records was written or refused for good. Only letters of
+a share partition that changed its leader may be written twice. When all goes well again every letter is done.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from barnabas.client.network.connection import ChannelError
 from barnabas.wire.errors import ErrorCode
 from tests.effort import examples
 from tests.unit.broker.fakes import advance
-from tests.unit.broker.test_share_dead_letters import KEY, World, offsets
+from tests.unit.broker.test_share_dead_letters import KEY, World
 
 SPAN = 20
 """Letter n has records from offset n * SPAN on."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from barnabas.broker.share.share_sessions import Member, Place, ShareSession, ShareSessions
 from barnabas.replication.sessions import FINAL_EPOCH
@@ -23,6 +23,7 @@ SESSIONS_MAX = 3
 MEMBERS = st.sampled_from([Member(group, name) for group in "gh" for name in ("anne", "ben")])
 CONNECTIONS = st.integers(1, 3)
 TOPIC = Uuid(bytes(15) + b"\x01")
+NUMBERS = st.integers(0, SESSIONS_MAX - 1)
 PLACES = st.sets(st.tuples(st.just(TOPIC), st.integers(0, 3)), max_size=3)
 
 
@@ -46,6 +47,8 @@ class Sessions(RuleBasedStateMachine):
         self.known: dict[Member, Known] = {}
         self.replaced: list[ShareSession] = []
         self.evictions = 0
+        self.begin(Member("g", "anne"), 1)
+        self.begin(Member("h", "ben"), 2)
 
     @rule(member=MEMBERS, connection_id=CONNECTIONS)
     def begin(self, member: Member, connection_id: int) -> None:
@@ -60,6 +63,10 @@ class Sessions(RuleBasedStateMachine):
             return
         assert len(self.known) < SESSIONS_MAX
         self.known[member] = Known(session, connection_id)
+
+    def _session(self, number: int) -> Known | None:
+        """One of those that there are."""
+        return list(self.known.values())[number % len(self.known)] if self.known else None
 
     @rule(member=MEMBERS, step=st.sampled_from([-1, 0, 0, 0, 1]))
     def request(self, member: Member, step: int) -> None:
@@ -89,9 +96,9 @@ class Sessions(RuleBasedStateMachine):
         for session in self.replaced:
             assert not self.machine.end(session)
 
-    @rule(member=MEMBERS, added=PLACES, forgotten=PLACES)
-    def update(self, member: Member, added: set[Place], forgotten: set[Place]) -> None:
-        known = self.known.get(member)
+    @rule(number=NUMBERS, added=PLACES, forgotten=PLACES)
+    def update(self, number: int, added: set[Place], forgotten: set[Place]) -> None:
+        known = self._session(number)
         if known is not None:
             known.session.update(sorted(added), sorted(forgotten))
             for place in added:
@@ -99,9 +106,9 @@ class Sessions(RuleBasedStateMachine):
             for place in forgotten:
                 known.new.pop(place, None)
 
-    @rule(member=MEMBERS, records=PLACES, errors=PLACES)
-    def answer(self, member: Member, records: set[Place], errors: set[Place]) -> None:
-        known = self.known.get(member)
+    @rule(number=NUMBERS, records=PLACES, errors=PLACES)
+    def answer(self, number: int, records: set[Place], errors: set[Place]) -> None:
+        known = self._session(number)
         if known is None:
             return
         for place in list(known.session.places):
@@ -112,6 +119,7 @@ class Sessions(RuleBasedStateMachine):
         last = list(known.session.places)[len(known.new) - len(records & known.new.keys()) :]
         assert set(last) == records & known.new.keys(), "the next fetch begins with the others"
 
+    @precondition(lambda self: len(self.known) > 1)
     @rule(connection_id=CONNECTIONS)
     def close(self, connection_id: int) -> None:
         lost = {m: k for m, k in self.known.items() if k.connection_id == connection_id}

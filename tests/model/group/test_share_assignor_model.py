@@ -1,7 +1,7 @@
 """The assignor of share groups, while members and partitions come and go.
 
-Every partition that somebody subscribes to has a member, members have only what they subscribe to, and members
-of one topic have about as much of it. Where nothing changes, nothing moves.
+Every partition that somebody subscribes to has a member, members have only what they subscribe to, and
+members of one topic have about as much of it. Where nothing changes, nothing moves.
 """
 
 from __future__ import annotations
@@ -24,9 +24,12 @@ class SimpleAssignments(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.partitions = dict.fromkeys(TOPICS, 1)
+        self.partitions = dict.fromkeys(TOPICS, 6)
         self.subscriptions: dict[str, frozenset[Uuid]] = {}
         self.targets: dict[str, Target] = {}
+        self.change_topic(TOPICS[0], 4)
+        for number in range(3):
+            self.subscribe(f"m{number}", {TOPICS[0]})
 
     @rule(member_id=MEMBERS, topics=st.sets(st.sampled_from(TOPICS), min_size=1))
     def subscribe(self, member_id: str, topics: set[Uuid]) -> None:
@@ -40,8 +43,16 @@ class SimpleAssignments(RuleBasedStateMachine):
 
     @rule(member_id=MEMBERS)
     def leave(self, member_id: str) -> None:
+        """Where partitions are not shared, the others keep what they have."""
+        shared = len(self.subscriptions) > min(self.partitions.values())
+        alike = len(set(self.subscriptions.values())) == 1
         self.subscriptions.pop(member_id, None)
+        before = self.targets
         self.assign()
+        if alike and not shared:
+            for one, target in self.targets.items():
+                for topic_id, partitions in before[one].items():
+                    assert partitions <= target.get(topic_id, frozenset()), (before, self.targets)
 
     @rule(topic_id=st.sampled_from(TOPICS), partitions=st.integers(0, 6))
     def change_topic(self, topic_id: Uuid, partitions: int) -> None:

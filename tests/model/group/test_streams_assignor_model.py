@@ -1,7 +1,7 @@
 """The assignor of streams groups, while processes, threads and subtopologies come and go.
 
-Each task is active once, and its copies are at other processes, as many as there can be. Members take what they
-get before the next change; where nothing changes, no active task moves.
+Each task is active once, and its copies are at other processes, as many as there can be. Members take what
+they get before the next change; where nothing changes, no active task moves.
 """
 
 from __future__ import annotations
