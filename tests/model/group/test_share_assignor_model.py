@@ -1,6 +1,6 @@
 """The assignor of share groups, while members and partitions come and go.
 
-Every partition that somebody subscribes to has a member, members have only what they subscribe to, and
+Every partition of a topic with subscribers has a member, members have only what they subscribe to, and
 members of one topic have about as much of it. Where nothing changes, nothing moves.
 """
 
