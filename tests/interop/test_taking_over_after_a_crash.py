@@ -50,9 +50,12 @@ pytestmark = [
     pytest.mark.timeout(600),
 ]
 INTERNAL = ["__consumer_offsets"]
-HARMLESS = r"(kafka\.server\.ControllerApis|org\.apache\.kafka\.raft\.KafkaRaftClientDriver) "
-"""Kafka's controllers log as errors the requests that come before the election is over, and that they have no
-successor where all stop at once."""
+HARMLESS = (
+    r"kafka\.server\.ControllerApis |org\.apache\.kafka\.raft\.KafkaRaftClientDriver "
+    r"|kafka\.server\.ReplicaManager .*Error processing append operation on partition \S+:once-"
+)
+"""Kafka logs as errors: requests that come before the election is over, a quorum whose nodes all stop at
+once, and the wrong sequence number that `Idempotent` sends."""
 COMPLAINTS = re.compile(rf"^(ERROR|FATAL) (?!{HARMLESS})|^\S+ error |^Traceback")
 """Recovering is what is wanted here: only errors count."""
 OLD_CHECKPOINTS = {"log.flush.offset.checkpoint.interval.ms": "3600000"}
