@@ -177,19 +177,22 @@ class Monitoring:
                 sentence = "A metric cannot be read; the node's log says why."
                 respond(problem(HTTPStatus.INTERNAL_SERVER_ERROR, sentence))
                 return
-            respond(HttpResponse(HTTPStatus.OK, kind, page.text(open_metrics=is_open)))
+            self._scrapes.write(page, respond_with, open_metrics=is_open)
+
+        def respond_with(parts: Sequence[bytes]) -> None:
+            respond(HttpResponse(HTTPStatus.OK, kind, parts))
 
         self._scrapes.begin(answer)
 
     def _live(self, request: HttpRequest, respond: Respond) -> None:
-        respond(HttpResponse(HTTPStatus.OK, JSON, b'{"alive": true}\n'))
+        respond(HttpResponse(HTTPStatus.OK, JSON, [b'{"alive": true}\n']))
 
     def _ready(self, request: HttpRequest, respond: Respond) -> None:
         checks = self._checks()
         is_ready = all(check.passes for check in checks)
         found = {"ready": is_ready, "checks": [check.describe() for check in checks]}
         status = HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE
-        respond(HttpResponse(status, JSON, (json.dumps(found, indent=2) + "\n").encode()))
+        respond(HttpResponse(status, JSON, [(json.dumps(found, indent=2) + "\n").encode()]))
 
     def _checks(self) -> Sequence[HealthCheck]:
         node = self._node

@@ -94,7 +94,7 @@ class Routes:
         if self.is_late:
             self.waiting.append(respond)
         else:
-            respond(HttpResponse(HTTPStatus.OK, PLAIN, b"text"))
+            respond(HttpResponse(HTTPStatus.OK, PLAIN, [b"text"]))
 
 
 @pytest.fixture
@@ -129,9 +129,9 @@ def test_requests_that_come_together_are_answered_in_order(
     wire = Wire(server(ports, routes))
     wire.feed(GET + GET)
     assert len(routes.waiting) == 1
-    routes.waiting.pop()(HttpResponse(HTTPStatus.OK, PLAIN, b"first"))
+    routes.waiting.pop()(HttpResponse(HTTPStatus.OK, PLAIN, [b"first"]))
     ports.settle()
-    routes.waiting.pop()(HttpResponse(HTTPStatus.OK, PLAIN, b"second"))
+    routes.waiting.pop()(HttpResponse(HTTPStatus.OK, PLAIN, [b"second"]))
     assert [body for _, body, _ in wire.responses(count=2)] == [b"first", b"second"]
 
 
@@ -234,7 +234,7 @@ def test_an_answer_after_the_end_is_dropped(ports: FakePorts, routes: Routes) ->
     wire = Wire(server(ports, routes))
     wire.feed(GET)
     wire.inside.on_closed(None)
-    routes.waiting.pop()(HttpResponse(HTTPStatus.OK, PLAIN, b"late"))
+    routes.waiting.pop()(HttpResponse(HTTPStatus.OK, PLAIN, [b"late"]))
     assert not wire.sent
 
 

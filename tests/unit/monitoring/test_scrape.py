@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -53,3 +53,31 @@ def test_a_source_that_raises_ends_its_scrape_only(ports: FakePorts) -> None:
     scrapes.begin(pages.append)
     ports.settle()
     assert pages[1] is not None
+
+
+def test_the_text_of_a_page_is_written_in_slices(ports: FakePorts) -> None:
+    class LongPage(Exposition):
+        def parts(self, *, open_metrics: bool = False) -> Iterator[bytes]:
+            for _ in range(3):
+                ports.advance(10)
+                yield b"a family"
+
+    texts: list[Sequence[bytes]] = []
+    scrapes = Scrapes(ports, list)  # type: ignore[arg-type]
+    scrapes.write(LongPage({}), texts.append)
+    assert texts == []
+    ports.settle()
+    assert texts == [[b"a family"] * 3]
+
+
+def test_nothing_is_answered_after_the_end(ports: FakePorts) -> None:
+    def source(page: Exposition) -> Iterator[None]:
+        ports.advance(10)
+        yield
+
+    pages: list[Exposition | None] = []
+    scrapes = Scrapes(ports, lambda: [source])  # type: ignore[arg-type]
+    scrapes.begin(pages.append)
+    scrapes.close()
+    ports.settle()
+    assert pages == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import NamedTuple
 
@@ -23,12 +23,13 @@ class HttpResponse(NamedTuple):
 
     status: HTTPStatus
     content_type: str
-    body: bytes
+    body: Sequence[bytes]
+    """Its parts, in their order."""
 
 
 def problem(status: HTTPStatus, sentence: str) -> HttpResponse:
     """An error, as one sentence."""
-    return HttpResponse(status, PLAIN, f"{sentence}\n".encode())
+    return HttpResponse(status, PLAIN, [f"{sentence}\n".encode()])
 
 
 Respond = Callable[[HttpResponse], None]

@@ -221,7 +221,7 @@ class HttpConnection:
     def _encoded(self, response: HttpResponse, *, is_last: bool) -> list[bytes]:
         headers = [
             ("Content-Type", response.content_type),
-            ("Content-Length", str(len(response.body))),
+            ("Content-Length", str(sum(map(len, response.body)))),
             ("Cache-Control", "no-store"),
             ("X-Content-Type-Options", "nosniff"),
         ]
@@ -237,7 +237,7 @@ class HttpConnection:
             )
         ]
         if not self._is_head:
-            events.append(h11.Data(data=response.body))
+            events += [h11.Data(data=part) for part in response.body]
         events.append(h11.EndOfMessage())
         try:
             return [part for event in events if (part := self._protocol.send(event))]

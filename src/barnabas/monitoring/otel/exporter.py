@@ -8,7 +8,7 @@ log, and a failed export is not sent again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from barnabas.monitoring.exposition import Exposition
@@ -90,7 +90,10 @@ class OtelExporter:
         if page is None:  # the log says why
             self._wait()
         else:
-            self._send(metrics_message(self._head(), page.text()), self._wait)
+            self._scrapes.write(page, self._on_text)
+
+    def _on_text(self, parts: Sequence[bytes]) -> None:
+        self._send(metrics_message(self._head(), b"".join(parts)), self._wait)
 
     def _head(self) -> dict[str, Any]:
         return {

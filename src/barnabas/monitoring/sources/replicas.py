@@ -19,6 +19,7 @@ from barnabas.types import Uuid
 
 PARTITIONS_PER_SLICE = 250
 """The partitions of one slice, which takes two steps of one or two milliseconds."""
+TOPICS_PER_STEP = 250
 MANAGER = "kafka.server:type=ReplicaManager,name="
 FETCHED = "kafka.server:type=BrokerTopicMetrics,name=ReplicationBytesInPerSec"
 LOG = "kafka.log:type=Log,name={},topic=*,partition=*"
@@ -166,6 +167,8 @@ class ReplicaSource:
             sums.update(known.sums)
             yield
         self._add_sums(page, sums, len(partitions))
+        yield
+        yield from self._topics(page)
         self._add_directories(page)
         yield
 
@@ -205,23 +208,27 @@ class ReplicaSource:
         page.add(f"{MANAGER}PartitionCount", count)
         for name in SUMS:
             page.add(f"{MANAGER}{name}", sums[name])
-        moving = sum(
-            1
-            for topic in broker.image.topics_by_id.values()
-            for index, rare in topic.rare.items()
-            if (rare.adding or rare.removing) and topic.leader[index] == broker.node_id
-        )
-        page.add(f"{MANAGER}ReassigningPartitions", moving)
         page.add(
             "kafka.server:type=FetchSessionCache,name=NumIncrementalFetchSessions",
             len(broker.fetches.sessions),
         )
         page.add(FETCHED, broker.throttle.fetched_bytes)
         self._add_brokers(page)
-        for topic in list(broker.image.topics_by_id.values()):
+
+    def _topics(self, page: Exposition) -> Iterator[None]:
+        broker, moving = self._broker, 0
+        for at, topic in enumerate(list(broker.image.topics_by_id.values())):
+            moving += sum(
+                1
+                for index, rare in topic.rare.items()
+                if (rare.adding or rare.removing) and topic.leader[index] == broker.node_id
+            )
             if topic.leader and topic.leader[0] == broker.node_id:
                 labels = labels_text({"topic": topic.name})
                 page.add("kafka_topic_partitions{topic}", len(topic), labels)
+            if at % TOPICS_PER_STEP == 0:
+                yield
+        page.add(f"{MANAGER}ReassigningPartitions", moving)
 
     def _add_brokers(self, page: Exposition) -> None:
         broker = self._broker
