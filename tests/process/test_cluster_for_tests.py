@@ -17,6 +17,7 @@ from barnabas.client.feature_levels import describe_features
 from barnabas.host.client import connect
 from barnabas.metadata.features import METADATA_VERSION, SHARE_VERSION
 from barnabas.testing.cluster import Cluster, ClusterError
+from barnabas.wire.errors import KafkaError
 from tests.process.launch import await_nothing, wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -45,6 +46,19 @@ def test_output_of_an_earlier_run_is_not_taken_for_this_ones(tmp_path: Path) -> 
 
 
 @pytest.mark.skipif(platform.machine() not in EXIT, reason="this machine's calls are not known")
+def test_topics_of_coordinators_are_made_where_that_is_wanted() -> None:
+    with Cluster(1, coordinators=True) as cluster, connect(cluster.bootstrap) as client:
+
+        def is_there(name: str) -> bool:
+            try:
+                return bool(client.topic(name).partitions)
+            except KafkaError:
+                return False
+
+        for name in ("__consumer_offsets", "__transaction_state"):
+            wait_until(lambda name=name: is_there(name), name)  # type: ignore[misc]
+
+
 def test_a_node_lives_as_long_as_any_of_its_threads(tmp_path: Path) -> None:
     command = [sys.executable, "-c", FIRST_THREAD_ENDS, str(EXIT[platform.machine()])]
     node = subprocess.Popen(command, stdin=subprocess.PIPE)

@@ -63,6 +63,7 @@ class Cluster:
         release: str | None = None,
         features: Mapping[str, int] | None = None,
         faults: bool = False,
+        coordinators: bool = False,
     ) -> None:
         """Only prepares; `start` starts the processes.
 
@@ -78,6 +79,8 @@ class Cluster:
             features: Levels of single features of a new cluster.
             faults: Whether `links` and `faults` can be used. Connections then go through this process, and
                 a node has two log directories, of which one may fail.
+            coordinators: Whether the topics of the coordinators of groups and transactions are made at once,
+                behind `start`; otherwise their first use makes them.
         """
         self._own_directory = directory is None
         self.directory = Path(directory or tempfile.mkdtemp(prefix="barnabas-"))
@@ -95,6 +98,7 @@ class Cluster:
         self.faults: NodeFaults | None = None
         """Faults of nodes; in a cluster with faults that has started."""
         self._wants_faults = faults
+        self._wants_coordinators = coordinators
         self._up: Process | None = None
         self._ready: int | None = None
         """The pipe by which `barnabas up` says that the cluster takes writes."""
@@ -144,6 +148,8 @@ class Cluster:
             arguments += ["--set", f"{key}={value}"]
         if self.secure:
             arguments.append("--secure")
+        if self._wants_coordinators:
+            arguments.append("--coordinators")
         if self.racks:
             arguments += ["--racks", ",".join(self.racks)]
         if not any(self.directory.glob("cluster/node-*/data/meta.properties")):

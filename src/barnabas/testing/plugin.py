@@ -52,6 +52,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type="bool",
         default=False,
     )
+    parser.addini(
+        "kafka_coordinators",
+        "the topics of coordinators are made at once, not at the first use of a group or transaction",
+        type="bool",
+        default=False,
+    )
     parser.addini("kafka_start_timeout", "seconds until the cluster takes writes", default="60")
     parser.addini(
         "kafka_xdist",
@@ -95,6 +101,7 @@ def _configured(config: pytest.Config, **changes: Any) -> Cluster:
         "settings": _settings(config),
         "secure": bool(config.getini("kafka_secure")),
         "faults": bool(config.getini("kafka_faults")),
+        "coordinators": bool(config.getini("kafka_coordinators")),
         "start_timeout_s": float(_number(config, "kafka_start_timeout")),
     }
     return Cluster(**{**given, **changes})

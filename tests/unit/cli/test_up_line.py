@@ -18,7 +18,7 @@ LINES = [
     "--nodes 3 --data /tmp/d",
     "--data d --set a=b --set c=d --secure --restart --console",
     "--ephemeral --port 9092 --racks a,b --replace-lost",
-    "--data d --remove-at-end d --end-with-input --tell-ready 3",
+    "--data d --remove-at-end d --end-with-input --tell-ready 3 --coordinators",
 ]
 LEFT_TO_TYPER = [
     "--help", "--nodes", "--nodes 0", "--nodes 101", "--nodes ²", "--port 65536", "--nodes=3",

@@ -30,6 +30,7 @@ SECURE = typer.Option(
 REMOVE_AT_END = typer.Option(None, hidden=True)
 END_WITH_INPUT = typer.Option(False, "--end-with-input", hidden=True)
 TELL_READY = typer.Option(None, "--tell-ready", hidden=True)
+COORDINATORS = typer.Option(False, "--coordinators", hidden=True)
 ZOOKEEPER_SERVERS = typer.Option(
     None, min=1, max=7, help="How many ZooKeeper servers to start (default: 1)."
 )
@@ -72,6 +73,7 @@ def command(
     remove_at_end: Path | None = REMOVE_AT_END,
     end_with_input: bool = END_WITH_INPUT,
     tell_ready: int | None = TELL_READY,
+    coordinators: bool = COORDINATORS,
 ) -> None:
     """Start a cluster on loopback; Ctrl-C or SIGTERM stops it cleanly.
 
@@ -80,6 +82,6 @@ def command(
     given = UpOptions(
         nodes, data, ephemeral, port, setting, racks, secure, release, feature, restart, console,
         replace_lost, coordination, zookeeper, zookeeper_server, zookeeper_servers, remove_at_end,
-        end_with_input, tell_ready,
+        end_with_input, tell_ready, coordinators,
     )  # fmt: skip
     raise typer.Exit(run_up(given))

@@ -28,6 +28,7 @@ from barnabas.types import Endpoint, uuid_text
 
 if TYPE_CHECKING:
     from barnabas.cli.local.console_process import ConsoleProcess
+    from barnabas.cli.local.coordinators_topics import CoordinatorsTopics
     from barnabas.cli.local.local_security import LocalSecurity
     from barnabas.cli.local.readiness import Readiness
     from barnabas.host.ports import HostPorts
@@ -75,7 +76,13 @@ class LocalCluster:
         self._ports: HostPorts | None = None
         self._readiness: Readiness | None = None
         self._ready = False
+        self._coordinators_topics: CoordinatorsTopics | None = None
+        self._makes_coordinators_topics = False
         self._asked_to_stop = False
+
+    def make_coordinators_topics(self) -> None:
+        """Have the topics of the coordinators made once the cluster takes writes."""
+        self._makes_coordinators_topics = True
 
     def end_with_standard_input(self) -> None:
         watch_standard_input(self._loop, self._stop)
@@ -135,6 +142,8 @@ class LocalCluster:
     def _close(self) -> None:
         if self._readiness is not None:
             self._readiness.close()
+        if self._coordinators_topics is not None:
+            self._coordinators_topics.close()
         if self._ports is not None:
             self._ports.network.abort_all()
             self._ports.stop()
@@ -161,8 +170,17 @@ class LocalCluster:
         )
         if self._tell_ready is not None:
             tell(self._tell_ready)
+        if self._makes_coordinators_topics:
+            self._ask_for_coordinators()
         if self._console is not None:
             self._console.start(say)
+
+    def _ask_for_coordinators(self) -> None:
+        from barnabas.cli.local.coordinators_topics import CoordinatorsTopics
+
+        assert self._ports is not None, "a cluster that takes writes was asked"
+        self._coordinators_topics = CoordinatorsTopics(self._ports, self._client_security())
+        self._coordinators_topics.ask(self._alive_endpoints()[0])
 
     def _on_change(self) -> None:
         """Stop when no node runs and none will start."""

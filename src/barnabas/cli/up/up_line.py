@@ -19,6 +19,7 @@ FLAGS = {
     "--console": "console",
     "--replace-lost": "replace_lost",
     "--end-with-input": "end_with_input",
+    "--coordinators": "coordinators",
 }
 NUMBERS = {"--nodes": range(1, 101), "--port": range(1, 65_536), "--tell-ready": range(2**31)}
 TEXTS: dict[str, Callable[[str], Any]] = {"--data": Path, "--racks": str, "--remove-at-end": Path}

@@ -53,6 +53,7 @@ class UpOptions(NamedTuple):
     remove_at_end: Path | None = None
     end_with_input: bool = False
     tell_ready: int | None = None
+    coordinators: bool = False
 
 
 def run_up(given: UpOptions) -> int:
@@ -92,6 +93,8 @@ def run_up(given: UpOptions) -> int:
         cluster = LocalCluster(
             directory, files, given.restart, chosen, given.console, levels, given.tell_ready
         )
+        if given.coordinators:
+            cluster.make_coordinators_topics()
         if given.ephemeral or given.end_with_input:
             cluster.end_with_standard_input()
         return cluster.run()
