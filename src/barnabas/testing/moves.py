@@ -86,10 +86,11 @@ class Moves:
             else:
                 paused = old.leader_id
                 self._cluster.pause(paused)
+            resigned_in = {old.leader_epoch}
             try:
                 return int(
                     self._cluster.wait_for(
-                        lambda: self._other_controller(client, old.leader_epoch, paused),
+                        lambda: self._other_controller(client, old.leader_id, resigned_in),
                         f"another controller than node {old.leader_id}",
                     )
                 )
@@ -97,13 +98,20 @@ class Moves:
                 if paused is not None:
                     self._cluster.resume(paused)
 
-    def _other_controller(self, client: Connected, epoch: int, paused: int | None) -> int | None:
+    def _other_controller(self, client: Connected, old: int, resigned_in: set[int]) -> int | None:
+        """The controller that is not `old`, which gives up again where it was elected again: once in each of
+        its epochs, which `resigned_in` collects."""
         try:
             now = client.call(client.admin.describe_quorum(timeout_ms=2_000))
         except Exception:  # noqa: BLE001 - asked again until there is one
             return None
-        is_new = now.leader_epoch > epoch and now.leader_id not in (-1, paused)
-        return now.leader_id if is_new else None
+        if now.leader_id not in (-1, old):
+            return int(now.leader_id) if now.leader_epoch > min(resigned_in) else None
+        faults = self._cluster.faults
+        if now.leader_id == old and faults is not None and now.leader_epoch not in resigned_in:
+            faults.command(old, "resign")
+            resigned_in.add(now.leader_epoch)
+        return None
 
     def expire_member(self, group_id: str, member_id: str = "") -> str:
         """Take a member out of its group, as the end of its session does: it learns of it at its next

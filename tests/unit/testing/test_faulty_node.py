@@ -29,7 +29,7 @@ from barnabas.testing.faulty_node.requests import (
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.dispatch import ApiEntry
 from barnabas.wire.errors import ErrorCode, KafkaError
-from barnabas.wire.request import Api, Parked, RequestContext
+from barnabas.wire.request import Api, Parked, RequestContext, Working
 
 GIVEN = FaultsFile("token", "/control", 1000, {1: 1001}, 2)
 PROPERTIES = """
@@ -107,11 +107,14 @@ class Handler:
 
     def _handle(self, request: Any, ctx: RequestContext, role: Any) -> Any:
         self.handled += 1
+        if request is not None:
+            return request
         return f"answer {self.handled}"
 
-    def ask(self, client_id: str = "c") -> Any:
+    def ask(self, client_id: str = "c", result: Any = None) -> Any:
+        """The answer; `result` is what the handler returns where it is not its count."""
         ctx = RequestContext(api_key=0, api_version=0, client_id=client_id)
-        return self._guarded(None, ctx, None)
+        return self._guarded(result, ctx, None)
 
     def pass_ms(self, time_ms: float) -> None:
         self.world.run(self.world.now_ms + time_ms)
@@ -164,6 +167,23 @@ def test_a_late_answer_is_the_handlers_and_comes_after_its_time() -> None:
     assert answers == ["answer 1"]
 
 
+def test_a_late_request_in_parts_holds_its_connection_and_fails_late() -> None:
+    handler = Handler()
+    handler.plan(1, PlannedAnswer(LATE, wait_ms=50))
+    inner = Working()
+    happened: list[Any] = []
+    working = handler.ask(result=inner)
+    working.attach(happened.append)
+    assert isinstance(working, Working)
+    held = [working.holds]
+    working.watch(lambda: happened.append("released"), happened.append)
+    inner.fail(KafkaError(ErrorCode.CORRUPT_MESSAGE))
+    held.append(working.holds)
+    assert held == [True, False] and happened == ["released"]
+    handler.pass_ms(51)
+    assert [getattr(item, "code", item) for item in happened] == ["released", 2]
+
+
 @pytest.mark.parametrize("handled", [True, False])
 def test_an_answer_that_never_comes_is_of_a_request_that_took_effect_or_not(handled: bool) -> None:
     handler = Handler()
@@ -199,6 +219,45 @@ def test_the_control_answers_a_client_that_shows_its_token(
     control = Control(cast("NodeCommands", Commands()), "secret")
     assert control.answer(json.dumps(line).encode()) == answer
     assert control.answer(b"no json") == {"error": "a command is a line with one JSON object"}
+
+
+@pytest.mark.parametrize("line", [b"[" * 100_000, b'{"a": ' * 50_000, b'"', b"\xff"])
+def test_a_line_that_is_no_command_is_answered_with_a_sentence(line: bytes) -> None:
+    control = Control(cast("NodeCommands", Commands()), "secret")
+    assert control.answer(line) == {"error": "a command is a line with one JSON object"}
+
+
+def test_a_token_that_no_text_can_have_is_wrong() -> None:
+    control = Control(cast("NodeCommands", Commands()), "secret")
+    line = b'{"token": "\\ud800", "do": "clear"}'
+    assert control.answer(line) == {"error": "the token is missing or wrong"}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"times": None}, {"times": 1e400}, {"times": True}, {"times": 0}, {"ms": 1e400}, {"ms": -1},
+        {"ms": float("nan")}, {"ms": "1"}, {"error": 5}, {"error": "NONE_SUCH"}, {"client_id": 1},
+        {"handled": 1}, {"api": "NONE_SUCH"}, {"api": None}, {"outcome": "soon"},
+    ],
+)  # fmt: skip
+def test_a_field_of_the_wrong_kind_is_answered_with_a_sentence(fields: dict[str, Any]) -> None:
+    handler = Handler()
+    server = SimpleNamespace(table={ApiKey.PRODUCE: object()})
+    node = cast("Any", SimpleNamespace(servers={"A": server}))
+    commands = NodeCommands(node, handler.requests, DiskFaults(), cast("Any", None))
+    usual = {"api": "produce", "outcome": LATE, "ms": 5}
+    assert commands.perform("requests", usual) == 1
+    with pytest.raises(CommandError):
+        commands.perform("requests", {**usual, **fields})
+
+
+@pytest.mark.parametrize("fault", [[], {}, 5, "slow"])
+def test_a_fault_that_no_disk_has_is_refused(fault: Any) -> None:
+    node = cast("Any", SimpleNamespace(config=SimpleNamespace(log_dirs=["/d"]), broker=None))
+    requests, clock = cast("Any", None), cast("Any", None)
+    with pytest.raises(CommandError, match="a disk's fault is"):
+        NodeCommands(node, requests, DiskFaults(), clock).perform("disk", {"fault": fault})
 
 
 def test_a_connection_to_the_control_answers_line_by_line() -> None:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 Fields = Mapping[str, Any]
 T = TypeVar("T")
+LATE_MS_MAX = 3_600_000
+"""The longest time by which an answer can be late: one hour."""
 
 
 class CommandError(Exception):
@@ -60,7 +62,7 @@ class NodeCommands:
             raise CommandError(f"there is no command {name!r}; there are {known}")
         try:
             return command(fields)
-        except (KeyError, ValueError) as error:
+        except KeyError as error:
             raise CommandError(f"{name}: {error.args[0]!r} is unknown or missing") from error
 
     def _plan_requests(self, fields: Fields) -> int:
@@ -70,26 +72,31 @@ class NodeCommands:
         key = ApiKey[api.upper()]
         if not any(server.table.get(key) for server in self._node.servers.values()):
             raise CommandError(f"no listener of this node has handlers for {key.name}")
-        times = int(fields.get("times", 1))
+        times = _of_type(fields, "times", int, 1)
         if times < 1:
             raise CommandError(f"times is at least 1, not {times}")
+        wait_ms = _of_type(fields, "ms", (int, float), 0)
+        if not 0 <= wait_ms < LATE_MS_MAX:
+            raise CommandError(f"ms is between 0 and {LATE_MS_MAX}, not {wait_ms}")
+        client_id = fields.get("client_id")
         answer = PlannedAnswer(
             outcome,
-            ErrorCode[str(fields.get("error", "UNKNOWN_SERVER_ERROR")).upper()],
-            str(fields.get("message", "a test asked for this error")),
-            float(fields.get("ms", 0)),
-            fields.get("client_id"),
-            bool(fields.get("handled", True)),
+            ErrorCode[_of_type(fields, "error", str, "UNKNOWN_SERVER_ERROR").upper()],
+            _of_type(fields, "message", str, "a test asked for this error"),
+            float(wait_ms),
+            None if client_id is None else _of_type(fields, "client_id", str),
+            _of_type(fields, "handled", bool, True),
         )
         return self._requests.plan(int(key), times, answer)
 
     def _fail_disk(self, fields: Fields) -> list[str]:
         """Returns the directories. The node uses them at once, so that it notices."""
         fault = fields.get("fault")
-        if fault is not None and fault not in NUMBERS:
+        if fault is not None and (not isinstance(fault, str) or fault not in NUMBERS):
             raise CommandError(f"a disk's fault is {', '.join(NUMBERS)} or null, not {fault!r}")
         known = self._node.config.log_dirs
-        chosen = [fields["directory"]] if fields.get("directory") else list(known)
+        named = fields.get("directory")
+        chosen = [_of_type(fields, "directory", str)] if named else list(known)
         for directory in chosen:
             if directory not in known:
                 raise CommandError(f"{directory} is no log directory of this node")
@@ -115,8 +122,14 @@ class NodeCommands:
         self._clock.step_ms = 0
 
 
-def _of_type(fields: Fields, name: str, kind: type[T]) -> T:
-    value = fields[name]
-    if not isinstance(value, kind):
-        raise CommandError(f"{name} is of type {kind.__name__}, not {value!r}")
+def _of_type(
+    fields: Fields, name: str, kind: type[T] | tuple[type[T], ...], default: T | None = None
+) -> T:
+    """The field `name`; `default` where it is left out, unless that is None. Raises KeyError and
+    `CommandError`. A bool is no number, though Python says so."""
+    value = fields[name] if default is None else fields.get(name, default)
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        known = " or ".join(found.__name__ for found in kinds)
+        raise CommandError(f"{name} is of type {known}, not {value!r}")
     return value

@@ -39,9 +39,9 @@ class Control:
         try:
             command = json.loads(line)
             token, name = command.pop("token", ""), command.pop("do", "")
-        except (ValueError, AttributeError, TypeError):
+        except (ValueError, AttributeError, TypeError, RecursionError):
             return {"error": "a command is a line with one JSON object"}
-        if not hmac.compare_digest(str(token).encode(), self._token.encode()):
+        if not hmac.compare_digest(str(token).encode(errors="replace"), self._token.encode()):
             return {"error": "the token is missing or wrong"}
         try:
             return {"ok": self._commands.perform(str(name), command)}

@@ -8,15 +8,17 @@ answer it gives no other one, until its client ends it.
 from __future__ import annotations
 
 import itertools
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 from barnabas.ports import Ports
 from barnabas.wire.dispatch import ApiEntry, Handler
 from barnabas.wire.errors import ErrorCode, KafkaError
-from barnabas.wire.request import Parked, RequestContext
+from barnabas.wire.request import Parked, RequestContext, Working
 from barnabas.wire.schema import Message
 
 ERROR, LATE, NEVER = "error", "late", "never"
+T = TypeVar("T")
 
 
 class PlannedAnswer(NamedTuple):
@@ -95,20 +97,30 @@ class RequestFaults:
     def _later(self, result: Message | Parked | None, answer: PlannedAnswer) -> Parked | None:
         if result is None:
             return None
-        parked = Parked()
         if answer.outcome == NEVER:
-            return parked
-
-        def send(response: Message | None) -> None:
-            at_ms = self._ports.clock.now_ms() + answer.wait_ms
-            self._ports.wakeups.call_at(at_ms, lambda: _complete(parked, response))
-
+            return Parked()
+        if isinstance(result, Working):
+            working = Working(holds=result.holds)
+            result.attach(self._delayed(working.complete, answer))
+            result.watch(working.release, self._delayed(working.fail, answer))
+            return working
+        parked = Parked()
+        send = self._delayed(parked.complete, answer)
         if isinstance(result, Parked):
             result.attach(send)
         else:
             send(result)
         return parked
 
+    def _delayed(self, then: Callable[[T], object], answer: PlannedAnswer) -> Callable[[T], None]:
+        """Calls `then` as much later as `answer` says."""
 
-def _complete(parked: Parked, response: Message | None) -> None:
-    parked.complete(response)
+        def later(outcome: T) -> None:
+            at_ms = self._ports.clock.now_ms() + answer.wait_ms
+            self._ports.wakeups.call_at(at_ms, lambda: _tell(then, outcome))
+
+        return later
+
+
+def _tell(then: Callable[[T], object], outcome: T) -> None:
+    then(outcome)
