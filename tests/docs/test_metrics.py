@@ -35,4 +35,4 @@ def test_the_table_has_the_metrics_that_commands_show(tmp_path: Path) -> None:
             named = [name for name in named if not name.startswith((CHANNEL, LETTERS))]
             named = [name.removeprefix(RAFT) for name in named if ":" in name]
             answered = json.loads(reader.shell(command))
-            assert named == [name for name in answered if name not in UNNAMED], title
+            assert sorted(named) == sorted(name for name in answered if name not in UNNAMED), title

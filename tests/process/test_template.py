@@ -139,6 +139,7 @@ def test_a_template_ends_with_the_program_that_did_not_use_it() -> None:
 @pytest.mark.parametrize("kind", ["secure", "faults"])
 def test_a_forked_cluster_may_be_secure_or_have_faults(kind: str) -> None:
     secure = kind == "secure"
+    TEMPLATE.close()  # that of an earlier test may have begun with other variables
     with Cluster(1, secure=secure, faults=not secure) as cluster:
         assert isinstance(cluster._up, ForkedProcess)
         assert bool(cluster.client_properties) is secure
