@@ -96,7 +96,7 @@ class Scrapes:
         self._run(steps(), on_written)
 
     def close(self) -> None:
-        """Stop all work: nobody gets a page any more."""
+        """Stop all work: no request gets a page any more."""
         for work in self._works:
             work.is_stopped = True
 

@@ -28,9 +28,9 @@ from barnabas.types import Endpoint, uuid_text
 
 if TYPE_CHECKING:
     from barnabas.cli.local.console_process import ConsoleProcess
-    from barnabas.cli.local.coordinators_topics import CoordinatorsTopics
     from barnabas.cli.local.local_security import LocalSecurity
     from barnabas.cli.local.readiness import Readiness
+    from barnabas.cli.up.coordinators_topics import CoordinatorsTopics
     from barnabas.host.ports import HostPorts
     from barnabas.security.client_security import ClientSecurity
 
@@ -176,7 +176,7 @@ class LocalCluster:
             self._console.start(say)
 
     def _ask_for_coordinators(self) -> None:
-        from barnabas.cli.local.coordinators_topics import CoordinatorsTopics
+        from barnabas.cli.up.coordinators_topics import CoordinatorsTopics
 
         assert self._ports is not None, "a cluster that takes writes was asked"
         self._coordinators_topics = CoordinatorsTopics(self._ports, self._client_security())

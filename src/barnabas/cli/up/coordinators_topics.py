@@ -1,8 +1,8 @@
 """Has the topics of a new cluster's coordinators made, which are otherwise made at their first use.
 
 A client that looks for the coordinator of a group or a transaction makes a broker ask the controller for
-``__consumer_offsets`` or ``__transaction_state``; until they are there it is told to ask again, which takes
-some clients a second.
+``__consumer_offsets`` or ``__transaction_state``. Until they are there the client asks again, for which some
+of them take a second.
 """
 
 from __future__ import annotations
