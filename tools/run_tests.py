@@ -4,25 +4,29 @@
 of Spark wait for a JVM half of the time. The tests that compute run beside them with less priority, so that a
 cluster gets the time that it needs. Before them come Apache Kafka's Java clients, where they can be had: the
 tests that need them skip with a sentence otherwise. The output of the clusters' tests appears as it comes,
-that of the others behind it. The command fails where one of the three fails.
+that of the others behind it. The command fails where one of the three fails. A process that tests leave
+behind is named and ended: it would take a core from whatever runs next.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from tools import peers
 
+RUN = f"BARNABAS_TEST_RUN={os.getpid()}"
+"""A variable by which a process is known as one that a test of this run has started."""
 TESTS = Path(__file__).resolve().parent.parent / "tests"
 COMPUTING = (
     "unit",
@@ -76,7 +80,7 @@ class Lane:
             self.command(options),
             stdout=output,
             stderr=subprocess.STDOUT,
-            env={"BARNABAS_EFFORT": self.effort, **os.environ},
+            env={"BARNABAS_EFFORT": self.effort, **os.environ, **dict([RUN.split("=")])},
         )
 
 
@@ -134,9 +138,26 @@ def run(chosen: Sequence[Lane], options: Sequence[str]) -> int:
             output.seek(0)
             sys.stdout.buffer.write(output.read())
         sys.stdout.buffer.flush()
+    for left in end_what_is_left():
+        print(f"left behind by a test, and ended now: {left}")
     for lane, (status, at) in zip(chosen, ends, strict=True):
         print(f"{lane.name}: status {status} after {at - began:.0f} s")
     return next((status for status, _ in ends if status), 0)
+
+
+def end_what_is_left() -> list[str]:
+    """Kill the processes of this run's tests that still run. Returns their ids and commands; none where the
+    system has no ``/proc``."""
+    left = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it is gone by now, or another user's
+            if RUN.encode() in (process / "environ").read_bytes().split(b"\0"):
+                command = (
+                    (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                )
+                os.kill(int(process.name), signal.SIGKILL)
+                left.append(f"{process.name} {command[:200]}")
+    return left
 
 
 @contextmanager

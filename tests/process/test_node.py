@@ -318,3 +318,23 @@ def test_a_node_with_few_descriptors_lives_with_many_partitions(tmp_path: Path) 
     finally:
         node.kill()
         node.wait()
+
+
+@pytest.mark.parametrize("input_ends", ["while it starts", "once it runs"])
+def test_a_node_ends_with_its_standard_input_where_it_is_asked_to(
+    input_ends: str, tmp_path: Path
+) -> None:
+    file = write_properties(tmp_path)
+    format_storage(file)
+    with (tmp_path / "said").open("wb") as said:
+        node = subprocess.Popen(
+            [sys.executable, "-m", "barnabas", "node", "start", "--end-with-input", str(file)],
+            stdin=subprocess.PIPE,
+            stderr=said,
+        )
+    assert node.stdin is not None
+    if input_ends == "once it runs":
+        wait_until(lambda: b"node.started" in (tmp_path / "said").read_bytes(), "a node that runs")
+    node.stdin.close()
+    assert node.wait(60) == 0
+    assert b"node.stopped" in (tmp_path / "said").read_bytes()

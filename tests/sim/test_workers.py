@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -50,11 +52,17 @@ print(*{name.split(".")[1] for name in sys.modules if name.startswith("barnabas.
 def test_workers_end_with_their_parent_that_is_killed(tmp_path: Path) -> None:
     script = tmp_path / "plays.py"
     script.write_text(PLAYS)
-    played = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
-    assert played.stdout is not None
-    assert played.stdout.readline() == "plays\n"
-    played.send_signal(signal.SIGKILL)
-    played.communicate()  # ends when no process holds the other end any more
+    played = subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        assert played.stdout is not None
+        assert played.stdout.readline() == "plays\n"
+        played.send_signal(signal.SIGKILL)
+        played.communicate()  # ends when no process holds the other end any more
+    finally:
+        with suppress(ProcessLookupError):  # workers that run for ever where the test fails
+            os.killpg(played.pid, signal.SIGKILL)
 
 
 KILLED = """

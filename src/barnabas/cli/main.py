@@ -20,6 +20,8 @@ from barnabas.host.system import PARENT
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells count."""
+END_WITH_INPUT = "--end-with-input"
+"""The option of a node that a program has started, and that ends with the pipe of that program."""
 
 
 def take_options(given: Sequence[str]) -> list[str]:
@@ -64,6 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 return _start_node_of_environment()
             if not given[2].startswith("-"):
                 return _start_node(given[2])
+        if given[:3] == ["node", "start", END_WITH_INPUT] and len(given) == 4:
+            return _start_node(given[3], end_with_input=True)
         if given[:1] == ["up"]:
             from barnabas.cli.up.up_line import read_line
             from barnabas.cli.up.up_run import run_up
@@ -86,10 +90,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _start_node(file: str) -> int:
+def _start_node(file: str, *, end_with_input: bool = False) -> int:
     from barnabas.cli.local.node_start import start_node
 
-    return start_node(Path(file))
+    return start_node(Path(file), end_with_input=end_with_input)
 
 
 def _start_node_of_environment() -> int:

@@ -129,10 +129,14 @@ class NodeProcess:
         return new_ports(loop, journal, config)
 
     def run(self, end_request: EndRequest | None = None) -> int:
-        """Serve until a signal ends the node; not at all if one came before. Returns the exit status. Raises
-        :class:`StartError`."""
+        """Serve until a signal ends the node, or standard input does where `end_request` says so; not at all
+        if a signal came before. Returns the exit status. Raises :class:`StartError`."""
         for number in end_signals():
             self._loop.add_signal_handler(number, self._on_signal, number)
+        if end_request is not None and end_request.with_input:
+            from barnabas.host.process.standard_input import watch_standard_input
+
+            watch_standard_input(self._loop, lambda: self._on_signal(signal.SIGTERM))
         try:
             if end_request is None or not end_request.is_made:
                 self._start()

@@ -301,7 +301,9 @@ class Cluster:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             self.wait_for(lambda: not self.is_alive(node_id), f"node {node_id} to end", 15)
         with open(node["log"], "ab") as log:
-            arguments = ["node", "start", node["properties"]]
+            # Like `up`, it ends with this process; where another one has started the cluster, with that.
+            ends = [] if self._up is None else ["--end-with-input"]
+            arguments = ["node", "start", *ends, node["properties"]]
             self._restarted[node_id] = TEMPLATE.start(arguments, self._environment(), log)
 
     def _environment(self) -> dict[str, str]:

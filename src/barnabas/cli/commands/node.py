@@ -28,11 +28,16 @@ def start(
         "--from-environment",
         help="Take KAFKA_NODE_ID and so on, as Apache Kafka's image does.",
     ),
+    end_with_input: bool = typer.Option(False, "--end-with-input", hidden=True),
 ) -> None:
     """Run one node until SIGTERM, Ctrl-C or the end of its terminal: a controlled shutdown."""
     if (file is None) != from_environment:
         raise Failure("give either FILE or --from-environment", 2)
-    raise typer.Exit(start_node_of_environment() if file is None else start_node(file))
+    raise typer.Exit(
+        start_node_of_environment()
+        if file is None
+        else start_node(file, end_with_input=end_with_input)
+    )
 
 
 @app.command()

@@ -12,9 +12,10 @@ from barnabas.cli.plain_text import say
 from barnabas.host.process.end_request import EndRequest
 
 
-def start_node(file: Path) -> int:
-    """Run the node of the properties file `file` until it ends. Returns the exit status."""
-    end_request = EndRequest()
+def start_node(file: Path, *, end_with_input: bool = False) -> int:
+    """Run the node of the properties file `file` until a signal ends it, or standard input does where
+    `end_with_input`. Returns the exit status."""
+    end_request = EndRequest(with_input=end_with_input)
     run = runner_of(file)  # loads the whole node
     directory = owner_of(file)
     try:

@@ -17,13 +17,13 @@ from barnabas.cli.failure import Failure
 from barnabas.cli.local.cluster_directory import ClusterDirectory, NodeFiles, bootstrap
 from barnabas.cli.local.coordination import Coordination
 from barnabas.cli.local.local_security import ADMIN
-from barnabas.cli.local.standard_input import watch_standard_input
 from barnabas.cli.local.supervisor import Supervisor
 from barnabas.cli.plain_text import counted
 from barnabas.cli.up.first_checks import USAGE, cluster_id_of
 from barnabas.config.meta_properties import FILE_NAME, random_uuid
 from barnabas.host.disk import HostDisk
 from barnabas.host.loop import end_signals, new_loop
+from barnabas.host.process.standard_input import watch_standard_input
 from barnabas.types import Endpoint, uuid_text
 
 if TYPE_CHECKING:

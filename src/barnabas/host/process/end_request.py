@@ -15,10 +15,11 @@ import signal
 
 class EndRequest:
     """Whether a signal has asked this program to end. A second one ends it at once. Make it on the main
-    thread."""
+    thread. `with_input`: the end of standard input asks for the same, once a loop runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, with_input: bool = False) -> None:
         self.is_made = False
+        self.with_input = with_input
         self._numbers = [
             number
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)

@@ -1,7 +1,8 @@
-"""The end of standard input, by which a program that starts `barnabas up` ends it, however it ends itself.
+"""The end of standard input, by which a program that starts a cluster or a node ends it, however it itself
+ends.
 
-A pipe ends when the last process that can write into it has ended. A cluster whose standard input is a pipe
-of a test therefore ends with the test, even where that is killed or forgets it.
+A pipe ends when the last process that can write into it has ended. A cluster or a node whose standard
+input is a pipe of a test therefore ends with the test, even where that is killed or forgets it.
 """
 
 from __future__ import annotations
