@@ -53,7 +53,6 @@ types: venv
 
 layers: venv
 	$(BIN)/lint-imports
-	$(BIN)/python -m tools.folder_pairs
 
 tidy: venv
 	$(PYTEST) -q $(addprefix tests/test_,tidy.py prose.py wiring.py) $(addprefix tests/docs/test_,paths.py invariants.py diagrams.py)

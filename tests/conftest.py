@@ -28,7 +28,7 @@ def pytest_collection_finish() -> None:
     """What was collected stays to the end: the collector of garbage need not look at it again and again."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(100_000, 20, 50)
+    gc.set_threshold(2_000_000, 20, 50)
     gc.enable()
 
 

@@ -6,6 +6,7 @@ import ast
 import re
 from pathlib import Path
 
+from tools.folder_pairs import wrong_imports
 from tools.import_circles import sources
 from tools.late_callbacks import ALLOWED, faults, late_callbacks
 from tools.syntax_trees import nodes_of
@@ -44,6 +45,10 @@ class Owner:
 def name():
     """A parameter of `build` has this name, too."""
 '''
+
+
+def test_no_modules_import_in_a_circle_and_no_folders_import_each_other() -> None:
+    assert wrong_imports() == []
 
 
 def modules(text: str) -> dict[str, ast.Module]:

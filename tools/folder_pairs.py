@@ -1,7 +1,7 @@
 """Finds circles of imports and folders that import each other: ``python -m tools.folder_pairs``.
 
-It is a part of ``make layers``. The circles are those of :mod:`tools.import_circles`; one process reads the
-sources for both.
+A test of ``make tidy`` asks it as well, where the sources are parsed already. The circles are those of
+:mod:`tools.import_circles`.
 
 Two sub-folders of one package may depend on each other in one direction only, imports for types included. A
 package's own modules count as a folder named after the package, but for its ``__init__``, which is a face.
@@ -47,7 +47,12 @@ def pairs() -> Iterator[str]:
             yield f"{one} and {other} import each other: {'; '.join(imports)}"
 
 
+def wrong_imports() -> list[str]:
+    """A sentence for each circle at run time and each pair of folders; none where all is well."""
+    return [*problems(), *pairs()]
+
+
 if __name__ == "__main__":
-    wrong = [*problems(), *pairs()]
+    wrong = wrong_imports()
     print("\n".join(wrong) or "No import circle at run time, and no two folders import each other")
     sys.exit(bool(wrong))

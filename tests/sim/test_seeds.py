@@ -1,5 +1,5 @@
-"""Seeds of the simulator: 12, 4 secured ones, 3 with transactions that begin at once, 3 with share groups, 3
-with streams groups, 6 in ZooKeeper mode, a migration, every regression, and one under two hash seeds."""
+"""Seeds of the simulator: 8, 3 secured ones, 2 with transactions that begin at once, 2 with share groups, 2
+with streams groups, 4 in ZooKeeper mode, a migration, every regression, and one under two hash seeds."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import pytest
 from barnabas.sim.run import Plan, play_seed
 from barnabas.sim.world.world import World
 
-SEEDS = 12
-SECURED = 4
-EAGER = 3
-SHARES = 3
-STREAMS = 3
-ZOOKEEPER = 6
+SEEDS = 8
+SECURED = 3
+EAGER = 2
+SHARES = 2
+STREAMS = 2
+ZOOKEEPER = 4
 LINES = Path(__file__).with_name("regressions.txt").read_text().splitlines()
 REGRESSIONS = sorted({int(line.split()[0]) for line in LINES if line[:1].isdigit()})
 """Those up to `SEEDS` are played with all the others."""

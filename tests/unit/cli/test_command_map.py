@@ -21,6 +21,7 @@ TOOLS = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_each_command_of_the_map_exists() -> None:
     root = typer.main.get_command(build(list(COMMANDS)))
     there = {name for name, command in walk("barnabas", root) if not hasattr(command, "commands")}

@@ -9,6 +9,7 @@ eligible replica is where it can lead.
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
@@ -175,4 +176,4 @@ class DirectoryLife(Life):
 
 
 DirectoryLife.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=80)
-TestDirectoryLife = DirectoryLife.TestCase
+TestDirectoryLife = pytest.mark.slow(DirectoryLife.TestCase)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -189,7 +190,7 @@ class Life(RuleBasedStateMachine):
 
 
 Life.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=25)
-TestLife = Life.TestCase
+TestLife = pytest.mark.slow(Life.TestCase)
 
 
 def test_a_cancellation_is_refused_where_no_replica_says_its_log_end() -> None:

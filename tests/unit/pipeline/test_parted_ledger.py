@@ -293,6 +293,7 @@ def test_a_batch_that_is_stuck_for_good_can_be_left_out(
     assert values(cluster) == words("old", 0, 30) + words("old", 60, 120)
 
 
+@pytest.mark.slow
 def test_a_stuck_batch_that_is_forgotten_is_computed_again(
     cluster: FakeCluster, tmp_path: Path
 ) -> None:

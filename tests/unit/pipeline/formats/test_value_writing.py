@@ -72,6 +72,7 @@ def read_back(columns: pa.DataType, values: Any, **options: str) -> list[Any]:
     return rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["json", "csv", "avro"])
 def test_rows_come_back_as_they_were_written(name: str) -> None:
     schema = writing(COLUMNS, value_format=name)
@@ -155,6 +156,7 @@ def test_a_bad_row_is_named_with_its_column(
     assert caught.value.row == 3
 
 
+@pytest.mark.slow
 def test_the_error_of_a_task_counts_its_rows() -> None:
     text = json.dumps({"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]})
     type_ = pa.struct([("n", pa.int64())])
