@@ -1,4 +1,4 @@
-"""How hard the property tests try: all examples in `make sim`, half of them in `make test`, a twentieth in
+"""How hard the property tests try: all examples in `make sim`, three of ten in `make test`, a twentieth in
 `make check`."""
 
 from __future__ import annotations

@@ -96,13 +96,13 @@ def lanes() -> tuple[Lane, Lane, Lane]:
     return (
         # The examples are not beside the pages, whose jobs have the same names on the same cluster.
         Lane("clusters", (*others, "examples", *apart)),
-        Lane("spark", tuple(f"tests/{name}" for name in SPARK), effort="0.5"),
+        Lane("spark", tuple(f"tests/{name}" for name in SPARK), effort="0.3"),
         Lane(
             "computing",
             (*(f"tests/{name}" for name in COMPUTING), *apart),
             niceness=5,
             timeout_s=300,
-            effort="0.5",
+            effort="0.3",
         ),
     )
 
