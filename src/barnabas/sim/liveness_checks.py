@@ -169,6 +169,21 @@ def late_guest(run: Run) -> str:
     return ""
 
 
+def shares_read(run: Run) -> int:
+    """How far the share groups are, all together: the sum of where their share partitions begin."""
+    shares = run.swarm.workload.shares
+    if shares is None:
+        return 0
+    machines = [
+        [led_machine(node, group, index) for node in run.cluster.up()]
+        for group in shares.groups
+        for index in range(shares.partitions)
+    ]
+    return sum(
+        max((m.in_flight.start for m in led if m is not None), default=0) for led in machines
+    )
+
+
 def late_share_group(run: Run) -> str:
     """Each share group acknowledges all records of its topic: at their leaders none is left."""
     shares = run.swarm.workload.shares

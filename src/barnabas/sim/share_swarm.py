@@ -26,9 +26,6 @@ SHARE_KINDS: Mapping[str, Kind] = {**KINDS, "ambush-shares": ambush_shares}
 """The kinds of fault of a seed with share groups."""
 CHANGES_LEVELS = "changes levels"
 """The habit of operators that may switch share groups off."""
-DELAYS_WRITES = "replica.fetch.min.bytes"
-"""The setting by which followers wait half a second for each write to a share coordinator: a group whose
-member takes one record at a time then reads on for minutes."""
 A, L, J, N = Acknowledge.ACCEPT, Acknowledge.RELEASE, Acknowledge.REJECT, Acknowledge.RENEW
 KINDS_SAID = ((A,), (A, A, A, L), (A, A, A, J), (A, A, L, J, N), (A, N), (L, A))
 
@@ -45,7 +42,7 @@ def with_share_groups(rng_of: RngOf, drawn: Swarm) -> Swarm:
     topology = replace(
         drawn.topology,
         settings={
-            **{k: v for k, v in drawn.topology.settings.items() if k != DELAYS_WRITES},
+            **drawn.topology.settings,
             **_settings(rng_of, lock_ms, deliveries_max),
             **_replication(drawn.topology.nodes),
         },
