@@ -143,7 +143,7 @@ class Broker:
         self.telemetry = ClientTelemetry(ports, image, config.broker.telemetry_bytes_max)
         self.moves = LogDirMoves(ports, self.replicas, self.assignments, self.broker_texts)
         self.hashed = _hashed_partitions(self)
-        self.groups = GroupCoordinators(config, ports, partial(self.hashed.of, OFFSETS_TOPIC), self)
+        self.groups = _group_coordinators(self)
         self.transactions = Transactions(self, channels, partial(serve_own, broker=self))
         self.shares = ShareDoor(self)
         self.incarnation = Uuid(ports.rng("broker.incarnation").randbytes(16))
@@ -502,6 +502,16 @@ def _replica_directories(broker: Broker) -> ReplicaDirectories:
         broker.logs,
         broker.on_directory_chosen,
         names_new_replicas=not broker.traits.names_directories,
+    )
+
+
+def _group_coordinators(broker: Broker) -> GroupCoordinators:
+    return GroupCoordinators(
+        broker.config,
+        broker.ports,
+        partial(broker.hashed.of, OFFSETS_TOPIC),
+        broker,
+        partial(broker.replicas.waits_to_lead, OFFSETS_TOPIC),
     )
 
 

@@ -12,7 +12,7 @@ from barnabas.limits import ReplicaBounds
 from barnabas.metadata.image.image import TOPIC
 from barnabas.metadata.image.topic import PartitionState
 from barnabas.record.builder import build_batch
-from barnabas.types import OFFSETS_TOPIC, TopicPartition, Uuid
+from barnabas.types import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition, Uuid
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
@@ -22,17 +22,22 @@ from barnabas.wire.messages.alter_partition_reassignments_request import (
 from barnabas.wire.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from barnabas.wire.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from barnabas.wire.messages.fetch_request import FetchRequest
+from barnabas.wire.messages.find_coordinator_request import FindCoordinatorRequest
 from barnabas.wire.messages.incremental_alter_configs_request import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from barnabas.wire.messages.init_producer_id_request import InitProducerIdRequest
+from barnabas.wire.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from barnabas.wire.messages.list_groups_request import ListGroupsRequest
 from barnabas.wire.messages.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
 from barnabas.wire.messages.unregister_broker_request import UnregisterBrokerRequest
+from barnabas.wire.schema import Message
 from tests.unit.broker.world import Cluster
 
 KNOWN_SLICE = ReplicaBounds().changed_per_turn
@@ -335,9 +340,35 @@ def test_no_group_commits_by_a_former_topic_of_offsets() -> None:
     cluster.until(lambda: commit() == ErrorCode.NONE)
     release = held_back(cluster)
     recreated(cluster, OFFSETS_TOPIC)
-    assert commit() == ErrorCode.NOT_COORDINATOR
+    assert commit() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     release()
     cluster.until(lambda: commit() == ErrorCode.NONE)
+
+
+def test_a_coordinator_that_was_just_named_is_being_loaded() -> None:
+    """A client that gets NOT_COORDINATOR asks who it is, gets the same answer, and may give up."""
+    cluster = Cluster(1)
+    release = held_back(cluster)
+    for name in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC):
+        cluster.create_topic(name)
+    found = FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
+    assert cluster.ask(found).coordinators[0].node_id == 1
+    join = JoinGroupRequest(
+        group_id="g",
+        protocol_type="consumer",
+        session_timeout_ms=10_000,
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+    )
+    init = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=1_000)
+    requests: list[Message] = [join, init, ListGroupsRequest()]
+
+    def codes() -> set[int]:
+        return {cluster.ask(request, 1, 5).error_code for request in requests}
+
+    assert codes() == {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+    release()
+    loaded = {ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED}
+    cluster.until(lambda: codes() == loaded)
 
 
 def test_a_session_that_names_a_topic_reads_no_former_one() -> None:

@@ -4,10 +4,11 @@ Generic over :class:`~barnabas.broker.coordinator.coordinator_shard.CoordinatorM
 live on ``__consumer_offsets``, transaction coordinators on ``__transaction_state``. A shard loads by
 reading its partition's log when this broker becomes leader, in slices of at most ``SLICE_MS``, one
 shard after the other. A shard is *active* once all that was loaded is committed; before that, requests are
-refused with COORDINATOR_LOAD_IN_PROGRESS, or wait for it (`when_active`). An *operation* decides on the
-machine's newest state; its records go with those of all operations of the same turn of the loop into one
-batch, and its reply is given once the high watermark has passed them. Records that the log refuses are
-undone; a shard that resigns answers NOT_COORDINATOR to all who wait.
+refused with COORDINATOR_LOAD_IN_PROGRESS, or wait for it (`when_active`). Requests for a partition whose
+replica waits for its turn to lead are refused likewise: FindCoordinator names this broker already. An
+*operation* decides on the machine's newest state; its records go with those of all operations of the same
+turn of the loop into one batch, and its reply is given once the high watermark has passed them. Records that
+the log refuses are undone; a shard that resigns answers NOT_COORDINATOR to all who wait.
 
 Invariants: replies are given in the order of the log; `read` sees only what is committed, and all that a
 former leader acknowledged; an operation without records is answered after everything decided before it.
@@ -89,19 +90,22 @@ class Coordinators(Generic[M]):
         ports: Ports,
         make_machine: Callable[[], M],
         partition_count: Callable[[], int],
+        waits_to_lead: Callable[[int], bool] = lambda partition: False,
         *,
         write_timeout_ms: int,
         load_bytes: int,
         codec: int = Codec.NONE,
     ) -> None:
         """`make_machine` gives an empty machine; `partition_count` is that of the topic, also before
-        it exists. A write that is not committed within `write_timeout_ms` is answered
+        it exists; `waits_to_lead` says of a partition that the metadata make this broker its leader,
+        and its replica does not know yet. A write that is not committed within `write_timeout_ms` is answered
         COORDINATOR_NOT_AVAILABLE. `load_bytes` are read at a time; what is written is
         packed with `codec`."""
         self.topic = topic
         self._ports = ports
         self.make_machine = make_machine
         self._partition_count = partition_count
+        self._waits_to_lead = waits_to_lead
         self._write_timeout_ms = write_timeout_ms
         self._codec = codec
         self.loader = CoordinatorLoader[M](
@@ -196,6 +200,9 @@ class Coordinators(Generic[M]):
     def read_all(self, query: Callable[[M], T]) -> list[T]:
         """Ask every shard of this broker, in the order of partitions. Raises ``KafkaError``
         (COORDINATOR_LOAD_IN_PROGRESS) where one is not active yet."""
+        for partition in range(self._partition_count()):
+            if partition not in self._shards and self._waits_to_lead(partition):
+                self._shard(partition)
         return [
             query(self._active(partition).machine)
             for partition, shard in sorted(self._shards.items())
@@ -280,6 +287,11 @@ class Coordinators(Generic[M]):
 
     def _shard(self, partition: int) -> CoordinatorShard[M]:
         shard = self._shards.get(partition)
+        if shard is None and self._waits_to_lead(partition):
+            raise KafkaError(
+                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+                f"this broker is about to lead {self.topic}-{partition}",
+            )
         if shard is None or shard.failed:
             raise KafkaError(
                 ErrorCode.NOT_COORDINATOR, f"this broker does not lead {self.topic}-{partition}"

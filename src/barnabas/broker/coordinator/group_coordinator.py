@@ -47,9 +47,11 @@ class GroupCoordinators(Coordinators[GroupMachine]):
         ports: Ports,
         partition_count: Callable[[], int] | None = None,
         source: ClusterSource | None = None,
+        waits_to_lead: Callable[[int], bool] = lambda partition: False,
     ) -> None:
-        """`partition_count`: of ``__consumer_offsets``; ``offsets.topic.num.partitions`` where not
-        given. `source` has the topics and what is configured; there are none where not given."""
+        """`partition_count` and `waits_to_lead`: of ``__consumer_offsets``; ``offsets.topic.num.partitions``
+        where no count is given. `source` has the topics and what is configured; there are none where not
+        given."""
         self.settings = config.groups
         if source is None:
             self.cluster = ClusterTopics(broker_texts=lambda: config.texts)
@@ -65,6 +67,7 @@ class GroupCoordinators(Coordinators[GroupMachine]):
                 config.groups, offsets, rng, self.cluster, counters, self._observers
             ),
             partition_count or (lambda: offsets.topic_partitions),
+            waits_to_lead,
             write_timeout_ms=offsets.commit_timeout_ms,
             load_bytes=offsets.load_bytes,
             codec=offsets.topic_compression,

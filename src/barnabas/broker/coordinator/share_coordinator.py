@@ -29,11 +29,12 @@ class ShareCoordinators(Coordinators[ShareMachine]):
         config: NodeConfig,
         ports: Ports,
         partition_count: Callable[[], int],
+        waits_to_lead: Callable[[int], bool],
         partitions_of: Callable[[Uuid], int],
         delete_records: Callable[[int, int], None],
     ) -> None:
-        """`partition_count`: of ``__share_group_state``; `partitions_of` a topic id. `delete_records` of a
-        partition of the topic, before an offset; it may raise ``KafkaError``."""
+        """`partition_count` and `waits_to_lead`: of ``__share_group_state``; `partitions_of` a topic id.
+        `delete_records` of a partition of the topic, before an offset; it may raise ``KafkaError``."""
         settings = config.share_coordinator
         self._delete_records = delete_records
         super().__init__(
@@ -41,6 +42,7 @@ class ShareCoordinators(Coordinators[ShareMachine]):
             ports,
             lambda: ShareMachine(settings, partitions_of),
             partition_count,
+            waits_to_lead,
             write_timeout_ms=settings.write_timeout_ms,
             load_bytes=settings.load_bytes,
             codec=settings.topic_compression,

@@ -75,9 +75,10 @@ class TransactionCoordinators(Coordinators[TransactionMachine]):
         partition_count: Callable[[], int],
         level: Callable[[], int],
         allocate_id: Callable[[OnId], None],
+        waits_to_lead: Callable[[int], bool] = lambda partition: False,
     ) -> None:
-        """`partition_count`: of ``__transaction_state``; `level`: the cluster's ``transaction.version``;
-        `allocate_id` gives a fresh producer id."""
+        """`partition_count` and `waits_to_lead`: of ``__transaction_state``; `level`: the cluster's
+        ``transaction.version``; `allocate_id` gives a fresh producer id."""
         settings = config.transactions
         self._allocate_id = allocate_id
         self._patience_ms = settings.retry_total_ms
@@ -89,6 +90,7 @@ class TransactionCoordinators(Coordinators[TransactionMachine]):
             ports,
             lambda: TransactionMachine(settings, level, counters),
             partition_count,
+            waits_to_lead,
             write_timeout_ms=int(config.broker.request_timeout_ms),
             load_bytes=settings.load_bytes,
         )

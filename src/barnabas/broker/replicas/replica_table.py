@@ -123,6 +123,13 @@ class ReplicaTable:
     def leaders(self) -> Iterable[Partition]:
         return [partition for partition in self.by_id.values() if partition.leader is not None]
 
+    def waits_to_lead(self, topic_name: str, index: int) -> bool:
+        """Whether this broker leads a partition by the metadata, and its replica waits for its turn."""
+        topic = self.image.topics_by_name.get(topic_name)
+        if topic is None or (topic.id, index) not in self.apply_queue:
+            return False
+        return topic.has(index) and topic.leader[index] == self.node_id
+
     # -- what a partition needs ------------------------------------------------------------------
 
     def on_log_failed(self, name: TopicPartition, error: OSError) -> None:

@@ -89,6 +89,7 @@ class ShareGroups:
             config,
             ports,
             partial(broker.hashed.of, SHARE_STATE_TOPIC),
+            partial(broker.replicas.waits_to_lead, SHARE_STATE_TOPIC),
             broker.groups.cluster.partitions_of,
             self._delete_records,
         )

@@ -75,7 +75,12 @@ class Transactions:
             config.broker.request_timeout_ms,
         )
         self.coordinators = TransactionCoordinators(
-            config, broker.ports, partitions, self.level, broker.producer_ids.allocate
+            config,
+            broker.ports,
+            partitions,
+            self.level,
+            broker.producer_ids.allocate,
+            partial(broker.replicas.waits_to_lead, TRANSACTIONS_TOPIC),
         )
         self.markers = Markers(broker.ports, self.peers, broker.image, self.coordinators)
         self.coordinators.markers = self.markers
