@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from tests.spark.conftest import MakeTopic
 from tests.spark.test_beginnings import make_again
-from tests.spark.topics import read, write
+from tests.spark.topics import known_everywhere, read, write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -130,8 +130,10 @@ def test_a_frame_and_a_view_read_what_is_there_at_each_use(
     assert (frame.count(), count(spark, "moving")) == (5, 5)
     admin.create_partitions([NewPartitions(topic, 2)])[topic].result(30)
     write(bootstrap, topic, [b"8"], partition=1)
+    known_everywhere(bootstrap, topic, 2)
     assert frame.count() == 6
     make_again(admin, topic)
+    known_everywhere(bootstrap, topic, 1)
     assert frame.count() == 0
     write(bootstrap, topic, [b"9"])
     assert [row.value for row in frame.collect()] == [b"9"]

@@ -9,6 +9,12 @@ from typing import Any, NamedTuple
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from barnabas.pipeline.cluster_client import ClusterClient
+from barnabas.pipeline.options import endpoints
+from barnabas.types import ZERO_UUID
+from barnabas.wire.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from barnabas.wire.messages.metadata_response import MetadataResponse
+
 READ_S = 30.0
 
 
@@ -46,6 +52,25 @@ def made_again(admin: AdminClient, topic: str) -> None:
     while topic in admin.list_topics(timeout=READ_S).topics:
         time.sleep(0.05)
     admin.create_topics([NewTopic(topic, 1, -1)])[topic].result(READ_S)
+
+
+def known_everywhere(bootstrap: str, topic: str, partitions: int) -> None:
+    """Wait until every broker knows the topic, of the same id, with so many partitions. What a broker learns
+    last, a reader that asks it learns last too."""
+    cluster = ClusterClient(endpoints(bootstrap))
+    request = MetadataRequest(topics=[MetadataRequestTopic(topic_id=ZERO_UUID, name=topic)])
+    deadline_s = time.monotonic() + READ_S
+    try:
+        cluster.topics([topic])
+        while True:
+            answers = [cluster.call(at, request, MetadataResponse) for at in cluster.brokers()]
+            found = {(each.topics[0].topic_id, len(each.topics[0].partitions)) for each in answers}
+            if len(found) == 1 and found.pop()[1] == partitions:
+                return
+            assert time.monotonic() < deadline_s, f"{topic} is not known everywhere"
+            time.sleep(0.05)
+    finally:
+        cluster.close()
 
 
 def read(bootstrap: str, topic: str) -> list[Record]:

@@ -90,6 +90,35 @@ def test_offsets_of_the_first_use_stay_where_asked(cluster: FakeCluster) -> None
     assert plan.used() == ["t-0 [0, 10)"]
 
 
+def test_a_topic_of_which_some_brokers_do_not_know_yet_is_asked_for_again(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A topic that was made again a moment ago was taken for deleted."""
+    plan = Plan()
+    cluster.patience_ms = 20_000.0
+    cluster.topic_id = Uuid(b"another-topic-id")
+    cluster.ends[ZERO] = 2
+    logs, asked = dict(cluster.logs), []
+
+    def ask_another() -> None:
+        asked.append(1)
+        if len(asked) == 3:
+            cluster.logs |= logs
+
+    monkeypatch.setattr(cluster, "ask_another", ask_another)
+    cluster.logs.clear()
+    assert plan.used() == ["t-0 [0, 2)"]
+
+
+def test_a_topic_that_is_made_again_with_fewer_partitions_is_read(cluster: FakeCluster) -> None:
+    cluster.ends[ONE] = 3
+    plan = Plan()
+    cluster.topic_id = Uuid(b"another-topic-id")
+    del cluster.logs[ONE]
+    cluster.ends[ZERO] = 2
+    assert plan.used() == ["t-0 [0, 2)"]
+
+
 def test_a_topic_that_is_gone_is_an_error(cluster: FakeCluster) -> None:
     plan, lenient = Plan(), Plan(fail_on_data_loss=False)
     cluster.logs.clear()

@@ -16,19 +16,21 @@ Source: pyspark's ``PythonDataSourceV2.getOrCreateReadInfo``.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from barnabas.pipeline.cluster_client import ClusterClient
+from barnabas.pipeline.cluster_client import SETTLED_MS, ClusterClient
+from barnabas.pipeline.errors import ClusterUnreachableError
 from barnabas.pipeline.offsets import EARLIEST, LATEST, PartitionOffsets, Range
 from barnabas.pipeline.options import EACH_USE, AtOffsets, Everywhere, Place, SourceOptions
+from barnabas.pipeline.patience import Patience
 from barnabas.pipeline.places.bare_paths import MASTER
 from barnabas.pipeline.positions.losses import UNKNOWN, Loss, report
 from barnabas.pipeline.positions.offset_resolution import earliest, latest, partitions_of
 from barnabas.pipeline.positions.topic_ids import topic_id_of
 from barnabas.pipeline.workers.compiled_pyspark import is_local
-from barnabas.types import TopicPartition
+from barnabas.types import TopicPartition, Uuid
 
 log = logging.getLogger(__name__)
 
@@ -103,11 +105,9 @@ def settled(
     if newer is not None:
         found = partitions_of(cluster, options.subscription)
         fresh = [partition for partition in found if partition not in newer.known]
+    ids = {range_.topic: range_.topic_id for range_ in moving}
     of = sorted({*(range_.of for range_ in moving), *fresh})
-    for name in sorted({partition.topic for partition in of}):
-        cluster.forget(name)  # a worker lives for many queries
-    first = earliest(cluster, of, options)
-    ends = latest(cluster, [partition for partition in of if partition in first], options)
+    first, ends = _bounds_now(cluster, of, ids, options)
     now = [
         _now(range_, cluster, first, ends, options) if isinstance(range_, OpenRange) else range_
         for range_ in ranges
@@ -120,6 +120,31 @@ def settled(
     return [range_ for range_ in now if range_.size > 0]
 
 
+def _bounds_now(
+    cluster: ClusterClient,
+    of: Sequence[TopicPartition],
+    ids: Mapping[str, Uuid | None],
+    options: SourceOptions,
+) -> tuple[PartitionOffsets, PartitionOffsets]:
+    """Return where the partitions begin and end, of topics that had `ids` when they were planned. Some
+    brokers may not know yet of a topic that was made again a moment ago, so they are asked again before it
+    counts as deleted."""
+    patience = Patience(min(cluster.patience_ms, SETTLED_MS))
+    while True:
+        for name in sorted({partition.topic for partition in of}):
+            cluster.forget(name)  # a worker lives for many queries
+        first = earliest(cluster, of, options)
+        ends = latest(cluster, [partition for partition in of if partition in first], options)
+        gone = sorted({partition.topic for partition in of if partition not in ends})
+        if all(topic_id_of(cluster, name) not in (None, ids.get(name)) for name in gone):
+            return first, ends
+        try:
+            patience.wait("a topic is not there")
+        except ClusterUnreachableError:
+            return first, ends
+        cluster.ask_another()
+
+
 def _now(
     what: OpenRange,
     cluster: ClusterClient,
@@ -128,17 +153,26 @@ def _now(
     options: SourceOptions,
 ) -> Range:
     if what.of not in ends:
+        if _is_made_again(what, cluster, options):  # with fewer partitions
+            return Range(*what.of, 0, 0)
         report([Loss.of(what.of, what.start, UNKNOWN, "the topic was deleted")], options)
         return Range(*what.of, 0, 0)
     start = what.start
     if not _is_fixed(options.starting, what.of):
-        now = topic_id_of(cluster, what.topic)
-        if now != what.topic_id and _is_at(options.ending, what.of, LATEST):  # it was made again
+        if _is_made_again(what, cluster, options):
             end = ends[what.of] if what.is_last else 0
+            now = topic_id_of(cluster, what.topic)
             return Range(*what.of, first[what.of] if what.is_last else 0, end, now)
         start = max(start, first[what.of])
     end = ends[what.of] if what.is_last else what.end
     return Range(*what.of, start, end, what.topic_id)
+
+
+def _is_made_again(what: OpenRange, cluster: ClusterClient, options: SourceOptions) -> bool:
+    """Whether the plan's topic is another by now, which is read as it is."""
+    if _is_fixed(options.starting, what.of) or not _is_at(options.ending, what.of, LATEST):
+        return False
+    return topic_id_of(cluster, what.topic) not in (None, what.topic_id)
 
 
 def _is_on_cluster(plan: str) -> bool:
