@@ -1,13 +1,11 @@
 """Text scripts for streams groups: one command per line after ``> ``, what it caused below it.
 
 ``*`` is a record that is committed, ``=`` an answer, ``-`` what else happens. A member's id is its name, a
-task is ``subtopology_partition``. ``BARNABAS_REWRITE=1`` rewrites the files; the difference is for the reader
-to judge.
+task is ``subtopology_partition``.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from barnabas.group.streams.configured_topology import Status
@@ -15,6 +13,7 @@ from barnabas.group.streams.describing import describe_streams_group
 from barnabas.group.streams.member import StreamsMemberState
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages import streams_group_heartbeat_request as asked
+from tests.script_files import parts_of
 from tests.unit.group.streams_world import StreamsWorld, part, task_ids, tasks_in, topology
 
 ROLES = ("active", "standby", "warmup")
@@ -31,9 +30,7 @@ class StreamsScript:
 
     def run(self, line: str) -> list[str]:
         """One command; what it caused."""
-        name, *words = line.split()
-        given = dict(word.split("=", 1) for word in words if "=" in word)
-        plain = [word for word in words if "=" not in word]
+        name, plain, given = parts_of(line)
         self.lines = []
         try:
             getattr(self, f"do_{name}")(*plain, **given)
@@ -167,15 +164,3 @@ def _roles(holder: Any) -> str:
         if tasks:
             found.append(f"gives up {role} {' '.join(tasks)}")
     return ", ".join(found) or "nothing"
-
-
-def run_file(path: Path) -> tuple[str, str]:
-    """The text of a script, and the text that it has when it is true."""
-    text = path.read_text()
-    script, wanted = StreamsScript(), []
-    for line in text.splitlines():
-        if line.startswith("> "):
-            wanted += [line, *(f"  {told}" for told in script.run(line[2:]))]
-        elif not line.startswith("  "):
-            wanted.append(line)  # a comment
-    return text, "\n".join(wanted) + "\n"

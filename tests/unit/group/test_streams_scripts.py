@@ -1,21 +1,27 @@
-"""Runs tests/scripts/streams: each file is a claim, and its text is what happens."""
+"""Runs tests/scripts/streams and streams_assignor: each file is a claim, and its text is what happens."""
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.unit.group.streams_script import run_file
+from tests.script_files import Run, check_file, files_of
+from tests.unit.group.assignors_script import StreamsAssignorScript
+from tests.unit.group.streams_script import StreamsScript
 
-SCRIPTS = sorted((Path(__file__).parents[2] / "scripts" / "streams").glob("*.txt"))
+MACHINES: dict[str, Callable[[], Run]] = {
+    "streams": lambda: StreamsScript().run,
+    "streams_assignor": lambda: StreamsAssignorScript().run,
+}
 
 
-@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", files_of(*MACHINES), ids=lambda path: path.stem)
 def test_script(path: Path) -> None:
-    present, wanted = run_file(path)
-    if os.environ.get("BARNABAS_REWRITE"):
-        path.write_text(wanted)
-        return
-    assert wanted == present
+    check_file(path, MACHINES[path.parent.name]())
+
+
+@pytest.mark.parametrize("folder", MACHINES)
+def test_every_machine_has_scripts(folder: str) -> None:
+    assert files_of(folder)

@@ -1,13 +1,10 @@
 """Text scripts for a share coordinator: one command per line after ``> ``, what it caused below it.
 
 ``+`` is a record that was written, ``=`` the answer, ``-`` what else happens. All commands are about one
-share partition, ``on=N`` is another one of the topic. ``BARNABAS_REWRITE=1`` rewrites the files; the
-difference is for the reader to judge.
+share partition, ``on=N`` is another one of the topic.
 """
 
 from __future__ import annotations
-
-from pathlib import Path
 
 from barnabas.operation import Instant
 from barnabas.share.delivery import DeliveryState
@@ -16,6 +13,7 @@ from barnabas.share.outcome import ShareOutcome
 from barnabas.share.records.share_snapshot_value import ShareSnapshotValue
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages.write_share_group_state_request import PartitionData, StateBatch
+from tests.script_files import parts_of
 from tests.unit.share.world import KEY, ShareWorld
 
 NAMES = {state.name.lower(): state for state in DeliveryState}
@@ -32,9 +30,7 @@ class CoordinatorScript:
 
     def run(self, line: str) -> list[str]:
         """One command; what it caused."""
-        name, *words = line.split()
-        given = dict(word.split("=", 1) for word in words if "=" in word)
-        plain = [word for word in words if "=" not in word]
+        name, plain, given = parts_of(line)
         self.lines = []
         key = KEY._replace(partition=int(given.pop("on", "0")))
         getattr(self, f"do_{name}")(key, *plain, **given)
@@ -159,15 +155,3 @@ def _reply_text(reply: object) -> str:
     if hasattr(reply, "state_batches"):
         return f"{', '.join(fields)}: {_batches_text(reply.state_batches)}"
     return ", ".join(fields) or "done"
-
-
-def run_file(path: Path) -> tuple[str, str]:
-    """The text of a script, and the text that it has when it is true."""
-    text = path.read_text()
-    script, wanted = CoordinatorScript(), []
-    for line in text.splitlines():
-        if line.startswith("> "):
-            wanted += [line, *(f"  {told}" for told in script.run(line[2:]))]
-        elif not line.startswith("  "):
-            wanted.append(line)  # a comment
-    return text, "\n".join(wanted) + "\n"

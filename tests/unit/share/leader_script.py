@@ -1,12 +1,11 @@
 """Text scripts for a share partition at its leader: one command per line after ``> ``, its effects below it.
 
 ``=`` is an answer, ``+`` a write to the share coordinator that begins, ``-`` what else happens. The log has
-batches of four records. ``BARNABAS_REWRITE=1`` rewrites the files; the difference is for the reader to judge.
+batches of four records.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from barnabas.broker.share.open_letters import DeadLetter
@@ -24,6 +23,7 @@ from barnabas.broker.share.share_partition import (
 from barnabas.broker.share.state_writes import StateWrite
 from barnabas.share.delivery import DeliveryState, StateBatch, combine
 from barnabas.wire.errors import ErrorCode, KafkaError
+from tests.script_files import parts_of
 
 KINDS = {"gap": GAP, "accept": ACCEPT, "release": RELEASE, "reject": REJECT, "renew": RENEW}
 LIMITS = ShareLimits(deliveries_max=3, in_flight_max=100, lock_ms=1_000, renews=True)
@@ -47,9 +47,7 @@ class LeaderScript:
 
     def run(self, line: str) -> list[str]:
         """One command; what it caused."""
-        name, *words = line.split()
-        given = dict(word.split("=", 1) for word in words if "=" in word)
-        plain = [word for word in words if "=" not in word]
+        name, plain, given = parts_of(line)
         self.lines = []
         try:
             getattr(self, f"do_{name}")(*plain, **given)
@@ -165,15 +163,3 @@ class LeaderScript:
 def _span(text: str) -> tuple[int, int]:
     first, _, last = text.partition("-")
     return int(first), int(last or first)
-
-
-def run_file(path: Path) -> tuple[str, str]:
-    """The text of a script, and the text that it has when it is true."""
-    text = path.read_text()
-    script, wanted = LeaderScript(), []
-    for line in text.splitlines():
-        if line.startswith("> "):
-            wanted += [line, *(f"  {told}" for told in script.run(line[2:]))]
-        elif not line.startswith("  "):
-            wanted.append(line)  # a comment
-    return text, "\n".join(wanted) + "\n"
