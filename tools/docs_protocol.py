@@ -56,7 +56,10 @@ def protocol() -> str:
         _NOTES,
         f"Served by brokers only where [ZooKeeper](zookeeper.md) coordinates them: {names}.",
     ]
-    lines += ["", "Not served: " + ", ".join(missing) + "."]
+    lines += [
+        "",
+        f"Not served: {', '.join(missing)}." if missing else "Every API of Kafka is served.",
+    ]
     return "\n".join(lines) + "\n"
 
 
