@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -17,6 +18,7 @@ from barnabas.config.definition import ConfigDef, ConfigKey
 from barnabas.config.group import GROUP
 from barnabas.config.topic import TOPIC
 from barnabas.host.client import connect
+from barnabas.pipeline.option_names import KAFKA_CLIENT_KEYS
 from barnabas.wire.api_table import ApiKey
 from barnabas.wire.messages.api_versions_request import ApiVersionsRequest
 from barnabas.wire.messages.api_versions_response import ApiVersionsResponse
@@ -42,6 +44,7 @@ TABLES = {
     "group": GROUP,
     "client-metrics": SUBSCRIPTION,
 }
+TOOLS = Path(__file__).parents[2] / "tools"
 OURS_ALONE = {
     "leader.imbalance.per.broker.percentage",
     "metrics.bearer.token",
@@ -90,16 +93,25 @@ class KafkaKey(NamedTuple):
 @pytest.fixture(scope="module")
 def kafka_keys() -> dict[str, dict[str, KafkaKey]]:
     """Table → name → key, as Kafka's own classes define them."""
-    done = subprocess.run(
-        ["java", "-Xmx200m", "-cp", CLASS_PATH, str(PROGRAMS / "ConfigLists.java")],
-        capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
     found: dict[str, dict[str, KafkaKey]] = {name: {} for name in TABLES}
-    for line in done.stdout.splitlines():
+    for line in printed_by(PROGRAMS / "ConfigLists.java"):
         table, name, *parts = line.split("\t")
         found[table][name] = KafkaKey(*parts)
     return found
+
+
+def printed_by(program: Path) -> list[str]:
+    done = subprocess.run(
+        ["java", "-Xmx200m", "-cp", CLASS_PATH, str(program)],
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_pipelines_know_the_keys_of_kafkas_clients() -> None:
+    """A key that they do not know ends a query; the page promises a warning."""
+    assert printed_by(TOOLS / "KafkaClientKeys.java") == list(KAFKA_CLIENT_KEYS)
 
 
 def default_of(key: ConfigKey) -> str:

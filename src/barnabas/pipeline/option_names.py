@@ -112,8 +112,10 @@ KAFKA_CLIENT_KEYS = (
     "auto.offset.reset",
     "batch.size",
     "bootstrap.controllers",
+    "bootstrap.resolve.timeout.ms",
     "bootstrap.servers",
     "buffer.memory",
+    "buffer.memory.allocation.strategy",
     "check.crcs",
     "client.dns.lookup",
     "client.id",
@@ -150,6 +152,7 @@ KAFKA_CLIENT_KEYS = (
     "max.poll.interval.ms",
     "max.poll.records",
     "max.request.size",
+    "metadata.cluster.check.enable",
     "metadata.max.age.ms",
     "metadata.max.idle.ms",
     "metadata.recovery.rebootstrap.trigger.ms",
@@ -163,6 +166,7 @@ KAFKA_CLIENT_KEYS = (
     "partitioner.availability.timeout.ms",
     "partitioner.class",
     "partitioner.ignore.keys",
+    "partitioner.rack.aware",
     "receive.buffer.bytes",
     "reconnect.backoff.max.ms",
     "reconnect.backoff.ms",
@@ -188,6 +192,8 @@ KAFKA_CLIENT_KEYS = (
     "sasl.login.retry.backoff.max.ms",
     "sasl.login.retry.backoff.ms",
     "sasl.mechanism",
+    "sasl.oauthbearer.allow.unverified.audience",
+    "sasl.oauthbearer.allow.unverified.issuer",
     "sasl.oauthbearer.assertion.algorithm",
     "sasl.oauthbearer.assertion.claim.aud",
     "sasl.oauthbearer.assertion.claim.exp.seconds",
@@ -248,8 +254,8 @@ KAFKA_CLIENT_KEYS = (
     "value.deserializer",
     "value.serializer",
 )
-"""Every key of the producer, consumer and admin client of Apache Kafka 4.3.0, as printed by
-``tools/KafkaClientKeys.java`` with the jars of Kafka and slf4j in `peers/libs`."""
+"""Every key of the producer, consumer and admin client of Apache Kafka 4.4.0, as printed by
+``tools/KafkaClientKeys.java`` with the jars of Kafka and slf4j in `peers/libs44`."""
 _EFFECTIVE = {name.lower() for name in (*BOTH, *READING, *WRITING, *FIXED)}
 WITHOUT_EFFECT = (
     "fetchOffset.numRetries",

@@ -53,7 +53,7 @@ def test_an_option_without_effect_is_a_warning(caplog: pytest.LogCaptureFixture)
 def test_every_key_of_kafkas_clients_is_an_option_or_a_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    assert len(KAFKA_CLIENT_KEYS) == 141
+    assert len(KAFKA_CLIENT_KEYS) == 147
     for key in KAFKA_CLIENT_KEYS:
         check_names({"kafka.bootstrap.servers": "h:1", f"kafka.{key}": "1"})
     for key in ("group.protocol", "metadata.recovery.strategy"):
