@@ -142,6 +142,15 @@ def test_flush_messages_holds_through_a_move_and_a_power_loss() -> None:
     assert home(cluster).path == target.path
 
 
+def test_a_path_is_no_text() -> None:
+    cluster = Cluster(directories=2)
+    cluster.create_topic("t")
+    target = other(cluster)
+    parent, _, last = target.path.rpartition("/")
+    assert move(cluster, f"{parent}//x/../{last}/") == "NONE"
+    cluster.until(lambda: home(cluster) is target)
+
+
 def test_refusals_are_kafkas() -> None:
     cluster = Cluster(directories=2)
     cluster.create_topic("t")

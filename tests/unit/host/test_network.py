@@ -9,6 +9,7 @@ import select
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -137,6 +138,33 @@ def test_bytes_that_the_network_does_not_take_are_counted_and_sent_later(world: 
     world.until(lambda: len(server.received) == 16 * len(block))
     assert bytes(server.received) == block * 16
     assert client.connection.unsent_bytes == world.network.unsent_bytes == 0
+
+
+def has_received(server: Recorder, size: int) -> bool:
+    return len(server.received) == size
+
+
+def test_free_memory_is_returned_once_most_of_a_burst_is_gone(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    returned: list[int] = []
+    monkeypatch.setattr(limits, "FREED_BYTES_RETURNED", 24 << 20)
+    monkeypatch.setattr("barnabas.host.network.RETURN_AFTER_S", 0.01)
+    monkeypatch.setattr(
+        "barnabas.host.network.return_free_memory",
+        lambda: returned.append(world.network.unsent_bytes),
+    )
+    client, server = pair(world, room=1 << 20)
+    assert server.connection is not None
+    for size in (16 << 20, 48 << 20):
+        expected = len(server.received) + size
+        server.connection.pause_reading()
+        client.send(bytes(size))
+        assert world.network.unsent_bytes > 0 and not returned
+        server.connection.resume_reading()
+        world.until(partial(has_received, server, expected))
+    world.until(lambda: bool(returned))
+    assert returned == [0]
 
 
 def test_bytes_queued_by_a_closed_connection_count_no_longer(world: World) -> None:
