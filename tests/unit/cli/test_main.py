@@ -25,15 +25,17 @@ def test_an_interrupt_while_a_command_is_loaded_sets_the_exit_status(
 
 
 def test_a_node_starts_by_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[Path] = []
+    started: list[tuple[Path, bool]] = []
 
-    def start(file: Path) -> int:
-        started.append(file)
+    def start(file: Path, *, end_with_input: bool = False) -> int:
+        started.append((file, end_with_input))
         return 7
 
     monkeypatch.setattr(node_start, "start_node", start)
     assert module.main(["node", "start", "/etc/node.properties"]) == 7
-    assert started == [Path("/etc/node.properties")]
+    assert module.main(["node", "start", "--end-with-input", "/etc/node.properties"]) == 7
+    file = Path("/etc/node.properties")
+    assert started == [(file, False), (file, True)]
 
 
 @pytest.mark.slow
