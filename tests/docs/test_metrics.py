@@ -21,8 +21,11 @@ SECTIONS = {
 }
 CHANNEL = "kafka.server:type=raft-channel-metrics,"
 """Metrics of the quorum's connections, which the endpoint alone has."""
-LETTERS = "kafka.server:type=ShareGroupMetrics,"
-"""Metrics of a group's dead letters, which are there from its first one on."""
+SHARES = (
+    "kafka.server:type=ShareGroupMetrics,", "kafka.server:type=SharePartitionMetrics,",
+    "barnabas.share:type=SharePartitions,",
+)  # fmt: skip
+"""Metrics of share groups, which are there from the first request of a member on."""
 UNNAMED = {"current-state", "current-vote-directory-id"}
 """Figures of the quorum that are no numbers: the endpoint shows a state as a label."""
 
@@ -32,7 +35,7 @@ def test_the_table_has_the_metrics_that_commands_show(tmp_path: Path) -> None:
         reader = Reader(cluster)
         for title, command in SECTIONS.items():
             named = [metric.mbean for metric in parse_rows(SECTIONS_OF_THE_TABLE[title])]
-            named = [name for name in named if not name.startswith((CHANNEL, LETTERS))]
+            named = [name for name in named if not name.startswith((CHANNEL, *SHARES))]
             named = [name.removeprefix(RAFT) for name in named if ":" in name]
             answered = json.loads(reader.shell(command))
             assert sorted(named) == sorted(name for name in answered if name not in UNNAMED), title

@@ -17,9 +17,12 @@ from barnabas.cli.reassignment.reassignment_progress import under_way
 from barnabas.cli.reassignment.reassignment_throttle import is_throttled
 from barnabas.client.client import GROUP, raise_for
 from barnabas.client.consumers.consumer import ConsumerSettings
+from barnabas.client.consumers.share_consumer import EXPLICIT, ShareConsumerSettings
+from barnabas.client.consumers.share_runs import Acknowledge
+from barnabas.client.consumers.share_session import ShareFetchSettings
 from barnabas.client.offsets import CommittedOffset, GroupIdentity, commit
-from barnabas.client.records import ProducerRecord
-from barnabas.host.client import Connected, connect
+from barnabas.client.records import DeliveredRecord, ProducerRecord
+from barnabas.host.client import BlockingShareConsumer, Connected, connect
 from barnabas.testing.cluster import Cluster
 from barnabas.types import TopicPartition
 from barnabas.wire.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
@@ -142,6 +145,35 @@ def test_a_share_group_is_described_moved_and_left(run: Command, client: Connect
     told = run.json("groups", "delete-offsets", "sharers", "--topic", "shared", "--yes")
     assert {row["outcome"] for row in told} == {"forgotten"}
     run("groups", "delete", "sharers", "--yes")
+
+
+def test_a_share_group_is_described_with_what_its_members_have_in_hand(
+    run: Command, client: Connected
+) -> None:
+    fill(client, "handed", HOUR_MS)
+    run("configs", "alter", "--group", "handed", "-s", "share.auto.offset.reset=earliest")
+    settings = ShareConsumerSettings(EXPLICIT, ShareFetchSettings(records_max=4, strict=True))
+    with client.share_consumer("handed", settings) as consumer:
+        consumer.consumer.subscribe(["handed"])
+        taken = polled(consumer, 4)
+        consumer.acknowledge(taken[0])
+        consumer.acknowledge(taken[1], Acknowledge.RELEASE)
+        assert not any(consumer.commit().values())
+        told = run.json("groups", "describe", "handed")
+        (row,) = [row for row in told["partitions"] if row["in_flight"]]
+        assert row["deliveries"] == {"1": 3}, "the one that was released is delivered next"
+        assert (row["partition"], row["end"], row["lag"]) == (0, 10, 9)
+        assert (row["in_flight"], row["acquired"]) == (3, 2)
+        assert "3 once" in run("groups", "describe", "handed")
+        for record in taken[2:]:
+            consumer.acknowledge(record)
+
+
+def polled(consumer: BlockingShareConsumer, most: int) -> list[DeliveredRecord]:
+    deadline = time.monotonic() + PATIENCE_S
+    while not (taken := consumer.poll(500, most)):
+        assert time.monotonic() < deadline, "no record comes"
+    return taken
 
 
 def test_members_of_both_consumer_protocols_are_removed(run: Command, client: Connected) -> None:

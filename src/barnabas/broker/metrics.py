@@ -1,11 +1,13 @@
-"""The metrics of a broker about groups, dead letters, transactions and quotas, under Kafka's names where it
-has one: `barnabas cluster metrics --broker`, JMX there.
+"""The metrics of a broker about groups, share partitions, dead letters, transactions and quotas, under the
+names of Kafka where it has one: `barnabas cluster metrics --broker`, JMX there.
 
-Groups, transactional ids and markers are counted on request, a coordinator's partition per step, between
-which other requests are served. Rebalances, ends of transactions and load times are kept as they happen.
+Groups, share partitions, transactional ids and markers are counted on request, a coordinator's partition or a
+share partition per step, between which other requests are served. Rebalances, acknowledgements, ends of
+transactions and load times are kept as they happen.
 
 Source: Kafka's GroupCoordinatorMetrics, CoordinatorRuntimeMetricsImpl, ShareGroupMetrics,
-TransactionStateManager and TransactionMarkerChannelManager; KIP-848, KIP-1191.
+SharePartitionMetrics, TransactionStateManager and TransactionMarkerChannelManager; KIP-848, KIP-932,
+KIP-1191.
 """
 
 from __future__ import annotations
@@ -29,8 +31,12 @@ TRANSACTIONS = "kafka.server:type=transaction-coordinator-metrics,name="
 MARKERS = "kafka.coordinator.transaction:type=TransactionMarkerChannelManager,name="
 OWN = "barnabas.transaction:type=Transactions,name="
 SHARE_GROUPS = "kafka.server:type=ShareGroupMetrics,name="
+SHARE_PARTITIONS = "kafka.server:type=SharePartitionMetrics,name="
+OWN_SHARES = "barnabas.share:type=SharePartitions,name="
 QUOTAS = "barnabas.quotas:type=Clients,name="
 
+ACKNOWLEDGEMENTS = ("Accept", "Release", "Reject", "Renew")
+"""In the order of their numbers in requests, from 1 on."""
 OF_TAGS = frozenset('%,=:*?"\\\n')
 Metrics = dict[str, int]
 
@@ -53,10 +59,16 @@ def count_steps(
             states.update(by_state(known))
             oldest_ms = oldest_start_ms(known, oldest_ms)
         yield
+    of_shares: Metrics = {}
+    for counted in of_share_partitions(broker.shares.opened):
+        of_shares |= counted
+        yield
     on_counted(
         _of_groups(broker, groups)
         | _of_transactions(broker, states, oldest_ms)
         | _of_quotas(broker)
+        | of_shares
+        | of_acknowledgements(broker.shares.opened)
         | of_dead_letters(broker.shares.opened)
         | dict(broker.listeners.metrics())
     )
@@ -114,6 +126,34 @@ def _of_quotas(broker: DescribeClusterRole) -> Metrics:
     return {
         f"{QUOTAS}Known": len(broker.quotas),
         f"{QUOTAS}ThrottledAnswers:Count": broker.quotas.waits,
+    }
+
+
+def of_share_partitions(shares: ShareGroups | None) -> Iterator[Metrics]:
+    """The records that each share partition has under way here, and how often those were delivered."""
+    for led, machine in [] if shares is None else shares.led.in_service():
+        key, tally = led.key, machine.in_flight.tally()
+        tags = f"group={_tag(key.group_id)},topic={led.partition.topic},partition={key.partition}"
+        yield {
+            f"{SHARE_PARTITIONS}InFlightMessageCount,{tags}": tally.offsets,
+            f"{SHARE_PARTITIONS}InFlightBatchCount,{tags}": tally.pieces,
+            f"{SHARE_PARTITIONS}AcquisitionLockTimeoutPerSec,{tags}": machine.lock_timeouts,
+            f"{OWN_SHARES}Acquired,{tags}": tally.acquired,
+            **{
+                f"{OWN_SHARES}Delivered,{tags},deliveries={times}": count
+                for times, count in tally.delivered.items()
+            },
+        }
+
+
+def of_acknowledgements(shares: ShareGroups | None) -> Metrics:
+    """Records by how this broker's members have acknowledged them."""
+    if shares is None:
+        return {}
+    counted = shares.fetches.acknowledged
+    return {
+        f"{SHARE_GROUPS}RecordAcknowledgementsPerSec,ackType={name}": counted[kind]
+        for kind, name in enumerate(ACKNOWLEDGEMENTS, 1)
     }
 
 

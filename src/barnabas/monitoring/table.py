@@ -197,6 +197,20 @@ kafka.server:type=transaction-coordinator-metrics,name=partition-load-time-max |
     ms from the election to the loaded coordinator, the longest of the last half minute
 kafka.server:type=transaction-coordinator-metrics,name=partition-load-time-avg | gauge
     the average
+kafka.server:type=ShareGroupMetrics,name=RecordAcknowledgementsPerSec,ackType=* | counter
+    records of share groups that members accepted, released, rejected or renewed
+kafka.server:type=SharePartitionMetrics,name=InFlightMessageCount,group=*,topic=*,partition=* | gauge
+    offsets of a share partition led here, from its start to the last that was delivered | \
+stays at `share.partition.max.record.locks`: members take no more
+kafka.server:type=SharePartitionMetrics,name=InFlightBatchCount,group=*,topic=*,partition=* | gauge
+    runs of equal state that they are kept in
+kafka.server:type=SharePartitionMetrics,name=AcquisitionLockTimeoutPerSec,group=*,topic=*,partition=* \
+| counter
+    records whose lock ended before they were acknowledged | grows: members are slow, or fail
+barnabas.share:type=SharePartitions,name=Acquired,group=*,topic=*,partition=* | gauge
+    records that members hold
+barnabas.share:type=SharePartitions,name=Delivered,group=*,topic=*,partition=*,deliveries=* | gauge
+    records that are not acknowledged yet, by how often they were delivered
 kafka.server:type=ShareGroupMetrics,name=DeadLetterQueueRecordCount,group=* | counter
     dead letters that this broker has written
 kafka.server:type=ShareGroupMetrics,name=DeadLetterQueueTotalProduceRequestsPerSec,group=* | counter

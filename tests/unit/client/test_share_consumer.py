@@ -17,12 +17,20 @@ from barnabas.client.consumers.share_requests import Acknowledged
 from barnabas.client.consumers.share_runs import Acknowledge
 from barnabas.client.consumers.share_session import ShareFetchSettings
 from barnabas.client.records import DeliveredRecord
+from barnabas.metadata.image.image import GROUP
+from barnabas.record.builder import build_batch
 from barnabas.types import TopicPartition
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from tests.unit.broker.world import Cluster
 
 pytestmark = pytest.mark.slow
 LOCK_MS = 1_000
+HOUR_MS = 3_600_000
 SETTINGS: dict[str, Any] = {
     "share_coordinator_state_topic_num_partitions": "2",
     "share_coordinator_state_topic_replication_factor": "3",
@@ -145,6 +153,28 @@ def test_a_renewed_record_stays_with_its_member(shares: Shares) -> None:
     assert other.poll() == []
     consumer.acknowledge(record)
     assert shares.finish(consumer, consumer.commit()) == {TopicPartition("t", 0): None}
+
+
+@pytest.mark.parametrize(
+    ("reset", "first"),
+    [("earliest", b"old"), ("by_duration:PT1H", b"new"), ("by_duration:PT0S", None)],
+)
+def test_a_group_begins_where_its_configuration_says(
+    shares: Shares, reset: str, first: bytes | None
+) -> None:
+    ages_ms = {b"old": 2 * HOUR_MS, b"new": HOUR_MS // 2}
+    for value, age_ms in ages_ms.items():
+        stamp = shares.cluster.client.clock.wall_ms() - age_ms
+        batch = build_batch([(b"k", value)], timestamp_ms=stamp)
+        assert not shares.cluster.produce([], batch=batch).error_code
+    change = AlterableConfig(name="share.auto.offset.reset", value=reset)
+    group = AlterConfigsResource(resource_type=GROUP, resource_name="g", configs=[change])
+    answer = shares.cluster.ask(IncrementalAlterConfigsRequest(resources=[group]))
+    assert not answer.responses[0].error_code
+    consumer = shares.join()
+    shares.write(b"last")
+    taken = shares.take(consumer, 1, most=1)
+    assert values(taken[:1]) == [first or b"last"]
 
 
 def test_a_lock_that_ended_fails_the_acknowledgement(shares: Shares) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from barnabas.share.delivery import DeliveryState
 
@@ -94,6 +95,17 @@ class Piece:
         return rest
 
 
+class InFlightCounts(NamedTuple):
+    """Counts of what is under way."""
+
+    offsets: int
+    pieces: int
+    acquired: int
+    """The number of offsets that members hold."""
+    delivered: dict[int, int]
+    """The number of offsets that are not final, by how often they were delivered, which was once at least."""
+
+
 class InFlightPieces:
     """All pieces of one share partition."""
 
@@ -122,6 +134,16 @@ class InFlightPieces:
     def size(self) -> int:
         """The number of offsets under way."""
         return self.end - self.start
+
+    def tally(self) -> InFlightCounts:
+        acquired = 0
+        delivered: dict[int, int] = {}
+        for piece in self._pieces:
+            if piece.state is DeliveryState.ACQUIRED:
+                acquired += len(piece)
+            if piece.deliveries and not piece.state.is_final:
+                delivered[piece.deliveries] = delivered.get(piece.deliveries, 0) + len(piece)
+        return InFlightCounts(self.size, len(self), acquired, dict(sorted(delivered.items())))
 
     def add(self, piece: Piece) -> None:
         """Add a piece of new offsets, which begins at `end`."""

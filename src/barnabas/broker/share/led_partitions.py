@@ -239,6 +239,11 @@ class LedPartitions:
             assert led.key == key and not led.has_ended, f"{led!r} has ended"
             led.validate()
 
+    def in_service(self) -> list[tuple[LedSharePartition, SharePartition]]:
+        """Those whose state is loaded, each with its machine."""
+        led = self._led.values()
+        return [(one, one.share_partition) for one in led if one.share_partition is not None]
+
     @property
     def writes(self) -> int:
         """How many share partitions have a change that is not written yet."""

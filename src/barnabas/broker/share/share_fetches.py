@@ -13,6 +13,7 @@ Source: ``DelayedShareFetch``, ``SharePartitionManager`` and ``KafkaApis`` of Ap
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -124,6 +125,8 @@ class ShareFetches:
         self._deadlines = deadlines
         self._led = led
         self.sessions = ShareSessions(sessions_max)
+        self.acknowledged: Counter[int] = Counter()
+        """The number of records by the kind of their acknowledgement, once that is written."""
         self._woken: dict[ShareFetch, None] = {}
         self._cold_reads = itertools.count()
         self._cold_reads_max = ports.bounds.fetch.cold_reads_max
@@ -375,7 +378,14 @@ class ShareFetches:
         except KafkaError as error:
             settled(error)
             return
-        self._led.changed(led, change, settled)
+
+        def written(error: KafkaError | None) -> None:
+            if error is None:
+                for item in items:
+                    self.acknowledged[item.kind] += item.last - item.first + 1
+            settled(error)
+
+        self._led.changed(led, change, written)
 
     # The end of sessions
 

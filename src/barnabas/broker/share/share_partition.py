@@ -108,6 +108,7 @@ class SharePartition:
         "in_flight",
         "leader_epoch",
         "letters",
+        "lock_timeouts",
         "may_be_available",
         "state_epoch",
     )
@@ -134,6 +135,8 @@ class SharePartition:
         self.letters = OpenLetters(flight)
         self.may_be_available = bool(len(flight))
         """Whether a piece may be available; else there is nothing to acquire before the end."""
+        self.lock_timeouts = 0
+        """The number of records whose lock has ended before they were acknowledged."""
         self._deadline_ms = math.inf
         self._writes = StateWrites()
 
@@ -367,6 +370,7 @@ class SharePartition:
 
     def _end_lock(self, piece: Piece, change: DeliveryChange, limits: ShareLimits) -> None:
         """Take the piece from its member, and add that to `change`."""
+        self.lock_timeouts += len(piece)
         state = _after_lock(piece, limits.deliveries_max)
         if state is DeliveryState.ARCHIVED and limits.dead_letters:
             _settle(piece, DeliveryState.ARCHIVING)

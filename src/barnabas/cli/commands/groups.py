@@ -18,9 +18,11 @@ from barnabas.cli.measures.group_lag import (
     progress,
     progress_of,
 )
+from barnabas.cli.measures.share_deliveries import deliveries_of
 from barnabas.cli.measures.units import seconds_text
 from barnabas.cli.watching import watched
-from barnabas.client.groups import CLASSIC, STREAMS, DescribedMember, GroupDescription
+from barnabas.client.groups import CLASSIC, SHARE, STREAMS, DescribedMember, GroupDescription
+from barnabas.host.client import Connected
 from barnabas.types import TopicPartition, by_topic
 
 app = typer.Typer(
@@ -68,12 +70,16 @@ def describe(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Members, what each reads, committed offsets and the lag behind the end."""
+    """Members, what each reads, committed offsets and the lag behind the end. Of a share group what is
+    committed is its start offset; the records that members hold now and how often records were delivered come
+    from the leaders of the partitions that members fetch."""
     with cluster(bootstrap, data) as connected:
         described = connected.call(connected.admin.describe_group(group))
         rows = (
             progress(connected, described, ages=True) if offsets or not (members or state) else []
         )
+        if described.type == SHARE:
+            _add_deliveries(connected, described, rows)
     tables = []
     if state:
         tables.append(_state_table(described))
@@ -224,13 +230,39 @@ def _offsets_table(described: GroupDescription, rows: list[dict[str, Any]]) -> T
         title, "topic", "partition", "committed", "end", "lag", "behind", "member", "client",
         right=("partition", "committed", "end", "lag", "behind"),
     )  # fmt: skip
+    if described.type == SHARE:
+        for name in ("in flight", "acquired", "deliveries"):
+            table.add_column(name, justify="right")
     for row in rows:
         table.add_row(*_cells(row))
     return table
 
 
+def _add_deliveries(
+    connected: Connected, described: GroupDescription, rows: list[dict[str, Any]]
+) -> None:
+    """Add three columns to the rows, with what the leaders of the partitions know."""
+    places = [TopicPartition(row["topic"], row["partition"]) for row in rows]
+    found = deliveries_of(connected, described.group_id, places)
+    for place, row in zip(places, rows, strict=True):
+        own = found.get(place)
+        row["in_flight"] = None if own is None else own.in_flight
+        row["acquired"] = None if own is None else own.acquired
+        row["deliveries"] = None if own is None else own.deliveries
+
+
+def deliveries_text(deliveries: dict[str, int] | None) -> str:
+    """``90 once, 8 × 2, 2 × 5``: records, and how often each was delivered."""
+    if deliveries is None:
+        return "-"
+    told = [f"{n} once" if times == "1" else f"{n} × {times}" for times, n in deliveries.items()]
+    return ", ".join(told) or "none"
+
+
 def _cells(row: dict[str, Any]) -> list[str]:
     shown = {**row, "seconds": seconds_text(row["seconds"])}
+    if "deliveries" in row:
+        shown["deliveries"] = deliveries_text(row["deliveries"])
     return ["-" if value is None else str(value) for value in shown.values()]
 
 

@@ -68,6 +68,13 @@ GROUP_PARTITION = {
     "member": str | None,
     "client": str | None,
 }
+DESCRIBED_PARTITION = {
+    **GROUP_PARTITION,
+    "in_flight?": int | None,
+    "acquired?": int | None,
+    "deliveries?": Either((Map("number of deliveries", int), None)),
+}
+"""The last three are of share groups only."""
 PLACE = [ANY]
 """A partition as [topic, partition]."""
 MEMBER = {
@@ -252,7 +259,7 @@ OUTPUTS: dict[str, Shape] = {
         "epoch": int,
         "assignment_epoch": int,
         "members": [MEMBER],
-        "partitions": [GROUP_PARTITION],
+        "partitions": [DESCRIBED_PARTITION],
     },
     "groups lag": [
         {
