@@ -13,7 +13,11 @@ from barnabas.group.consumer.change import GroupChange, schedule_assignment
 from barnabas.group.consumer.consumer_group import ConsumerGroup
 from barnabas.group.consumer.conversion.downgrade import can_downgrade, downgrade
 from barnabas.group.consumer.member import LEAVE_STATIC_EPOCH, ConsumerMember
-from barnabas.group.consumer.records import current_record, member_tombstones
+from barnabas.group.consumer.records import (
+    assignment_epoch_record,
+    current_record,
+    member_tombstones,
+)
 from barnabas.group.group_table import GroupTable, GroupTimer
 from barnabas.group.outcome import GroupOutcome
 from barnabas.operation import Instant
@@ -91,6 +95,8 @@ def fence(
     change.bump(change.cluster.group_hash(_topics_without(change, members)))
     if len(group.members) > len(members):
         schedule_assignment(table, group, at, change.assignment_wait_ms())
+    else:  # nothing is left to assign: the next member does not wait
+        change.records.append(assignment_epoch_record(group.group_id, change.epoch, 0))
 
     def settled(error: ErrorCode, at: Instant) -> GroupOutcome:
         for member in members:

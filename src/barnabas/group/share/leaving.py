@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from barnabas.group.group_table import GroupTable, GroupTimer
 from barnabas.group.outcome import GroupOutcome
-from barnabas.group.share.records import epoch_record, member_tombstones
+from barnabas.group.share.records import (
+    assignment_epoch_record,
+    epoch_record,
+    member_tombstones,
+)
 from barnabas.group.share.share_group import ShareGroup, ShareMember
 from barnabas.operation import Instant
 from barnabas.wire.errors import ErrorCode, KafkaError
@@ -62,8 +66,8 @@ def _remove(
             table.timers.schedule(key, at.now_ms + LEAVE_RETRY_MS)
         return GroupOutcome()
 
-    records = [
-        *member_tombstones(group_id, member_id),
-        epoch_record(group_id, group.epoch + 1, found),
-    ]
+    epoch = group.epoch + 1
+    records = [*member_tombstones(group_id, member_id), epoch_record(group_id, epoch, found)]
+    if len(group.members) == 1:  # nothing is left to assign: the next member does not wait
+        records.append(assignment_epoch_record(group_id, epoch, 0))
     return GroupOutcome(records=records, reply=reply, on_settled=settled)
