@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
+import barnabas
 from barnabas.types import Endpoint
+
+SOURCE = Path(barnabas.__file__).parent
+BY_HAND = re.compile(r"host\}\]?:\{[^}]*port\}")
+"""Host and port in a text, without the class that knows of brackets."""
 
 
 @pytest.mark.parametrize(
@@ -18,3 +26,8 @@ from barnabas.types import Endpoint
 )
 def test_an_ipv6_address_is_in_brackets(host: str, shown: str) -> None:
     assert str(Endpoint(host, 9092)) == shown
+
+
+def test_no_address_is_put_together_by_hand() -> None:
+    found = {path.name for path in SOURCE.rglob("*.py") if BY_HAND.search(path.read_text())}
+    assert found == {"types.py"}

@@ -13,6 +13,7 @@ import uvicorn
 
 from barnabas.console.application import Console, build
 from barnabas.console.settings import ConsoleSettings
+from barnabas.types import Endpoint
 
 BACKLOG = 128
 CONNECTIONS_MAX = 256
@@ -33,7 +34,6 @@ def _serve(
     settings: ConsoleSettings, listening: socket.socket, ready: Callable[[str], None]
 ) -> None:
     application, console = build(settings)
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
     config = uvicorn.Config(
         application,
         log_level="warning",
@@ -44,7 +44,7 @@ def _serve(
         ssl_certfile=settings.certificate or None,
         ssl_keyfile=settings.key or None,
     )
-    ready(f"{settings.scheme}://{host}:{settings.port}/")
+    ready(f"{settings.scheme}://{Endpoint(settings.host, settings.port)}/")
     try:
         EndingServer(config, console).run(sockets=[listening])
     finally:

@@ -23,6 +23,7 @@ from barnabas.cli.failure import Failure
 from barnabas.cli.local.console_process import ADDRESS_PREFIX
 from barnabas.cli.plain_text import say
 from barnabas.config.definition import ConfigError
+from barnabas.types import Endpoint
 
 
 def command(
@@ -88,4 +89,5 @@ def command(
     except ConfigError as error:
         raise Failure(str(error), USAGE) from error
     except (OSError, ValueError) as error:
-        raise Failure(f"the console cannot serve {host}:{port}: {error}", USAGE) from error
+        where = Endpoint(host, port)
+        raise Failure(f"the console cannot serve {where}: {error}", USAGE) from error

@@ -35,8 +35,7 @@ class BrokerListener:
     protocol: str
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.name}://{host}:{self.port}"
+        return f"{self.name}://{Endpoint(self.host, self.port)}"
 
 
 @dataclass(frozen=True, slots=True)

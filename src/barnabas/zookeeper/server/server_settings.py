@@ -87,7 +87,7 @@ class ServerSettings:
             ("maxSessionTimeout", high),
             ("serverId", self.server_id),
             *(
-                (f"server.{number}", f"{at.host}:{at.port}:{self.link_endpoints[number].port}")
+                (f"server.{number}", f"{at}:{self.link_endpoints[number].port}")
                 for number, at in self.quorum_endpoints.items()
                 if number in self.link_endpoints
             ),

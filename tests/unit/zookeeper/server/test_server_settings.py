@@ -36,7 +36,9 @@ def test_an_ensemble_is_made_of_its_lines_and_myid() -> None:
     assert settings.quorum_endpoints[3] == Endpoint("z3", 2888)
     assert settings.link_endpoints[1] == Endpoint("z1", 3888)
     assert settings.session_timeout_ms == (4_000, 90_000)
-    assert read({**THREE, "server.3": "[::1]:1:2:participant"}).link_endpoints[3].host == "::1"
+    by_address = read({**THREE, "server.3": "[::1]:1:2:participant"})
+    assert by_address.link_endpoints[3].host == "::1"
+    assert dict(by_address.describe())["server.3"] == "[::1]:1:2"
 
 
 @pytest.mark.parametrize(
