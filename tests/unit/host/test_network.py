@@ -164,7 +164,7 @@ def test_free_memory_is_returned_once_most_of_a_burst_is_gone(
         server.connection.resume_reading()
         world.until(partial(has_received, server, expected))
     world.until(lambda: bool(returned))
-    assert returned == [0]
+    assert len(returned) == 1 and returned[0] < 24 << 20
 
 
 def test_bytes_queued_by_a_closed_connection_count_no_longer(world: World) -> None:
