@@ -2,7 +2,7 @@
 
 A Python program has an environment of its own, which pip installs from ``tools/programs/NAME.lock`` with
 hashes. npm installs KafkaJS. rsyslog and syslog-ng are unpacked from Debian's packages. Go builds its program
-where a test asks for it.
+where a test asks for it, and cargo too, of the crates that it built here before: librdkafka takes minutes.
 """
 
 from __future__ import annotations
@@ -13,13 +13,16 @@ import shutil
 import subprocess
 import sys
 import venv
+from collections.abc import Callable
 from pathlib import Path
 
 TOOLS = Path(__file__).parent
 LOCKS = TOOLS / "programs"
 FOLDER = TOOLS.parent / "peers" / "others"
 GO_MODULE = TOOLS.parent / "tests" / "interop" / "programs" / "go"
-GO_BUILD_TIMEOUT_S = 600
+RUST_PACKAGE = GO_MODULE.with_name("rust")
+RUST_TARGET = FOLDER / "rust-target"
+BUILD_TIMEOUT_S = 600
 DEBIAN = {
     "rsyslog": (
         "rsyslog",
@@ -80,9 +83,35 @@ def go_program() -> Path:
         cwd=GO_MODULE,
         env={**os.environ, "GOTOOLCHAIN": "local"},
         check=True,
-        timeout=GO_BUILD_TIMEOUT_S,
+        timeout=BUILD_TIMEOUT_S,
     )
     return target
+
+
+def rust_problem() -> str | None:
+    if not shutil.which("cargo"):
+        return "cargo is not installed"
+    return None if RUST_TARGET.exists() else "Rust's crates are not in peers: run `make peers`"
+
+
+def rust_program(*options: str) -> Path:
+    """The program of `RUST_PACKAGE`, built. Raises `subprocess.CalledProcessError`."""
+    subprocess.run(
+        ["cargo", "build", "--quiet", "--release", "--locked", *options],
+        cwd=RUST_PACKAGE,
+        env={**os.environ, "CARGO_TARGET_DIR": str(RUST_TARGET)},
+        check=True,
+    )
+    return RUST_TARGET / "release" / "copies"
+
+
+def crate_version(name: str) -> str:
+    """The version of a crate in ``Cargo.lock``."""
+    text = (RUST_PACKAGE / "Cargo.lock").read_text()
+    found = re.search(rf'(?m)^name = "{re.escape(name)}"\nversion = "(.+)"', text)
+    if found is None:
+        raise KeyError(name)
+    return found[1]
 
 
 def bring_python(name: str) -> None:
@@ -116,13 +145,20 @@ def bring_debian(name: str) -> None:
     (folder / "version").write_text(said.stdout)
 
 
+def bring_rust() -> None:
+    if shutil.which("cargo"):
+        rust_program()
+
+
 def bring() -> list[str]:
     """Bring all; returns a sentence about each program that cannot be had."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     problems = []
-    steps = [(lock.stem, bring_python) for lock in sorted(LOCKS.glob("*.lock"))]
+    steps: list[tuple[str, Callable[[str], None]]] = []
+    steps += [(lock.stem, bring_python) for lock in sorted(LOCKS.glob("*.lock"))]
     steps += [(name, bring_debian) for name in DEBIAN]
-    for name, step in [*steps, ("kafkajs", lambda _: bring_kafkajs())]:
+    steps += [("kafkajs", lambda _: bring_kafkajs()), ("rust-target", lambda _: bring_rust())]
+    for name, step in steps:
         try:
             step(name)
         except (OSError, subprocess.SubprocessError) as error:

@@ -123,6 +123,20 @@ def _of_module(folder: Path, module: str) -> str:
     return found[1]
 
 
+def _rust(crate: str, tried: str, version: Callable[[], str]) -> Program:
+    def command(work: Work) -> list[str]:
+        program = other_programs.rust_program("--offline")
+        return [str(program), crate, work.bootstrap, *_member(work)]
+
+    return Program(crate, tried, command, version, other_programs.rust_problem)
+
+
+def _rdkafka_version() -> str:
+    """The crate's, with that of the librdkafka that it builds."""
+    _, _, library = other_programs.crate_version("rdkafka-sys").partition("+")
+    return f"{other_programs.crate_version('rdkafka')} with librdkafka {library}"
+
+
 def _kafkajs() -> Program:
     folder = other_programs.FOLDER / "kafkajs" / "node_modules" / "kafkajs"
 
@@ -151,6 +165,12 @@ PROGRAMS = (
     _go("franz-go", "github.com/twmb/franz-go"),
     _go("sarama", "github.com/IBM/sarama"),
     _go("kafka-go", "github.com/segmentio/kafka-go"),
+    _rust("rdkafka", COPIES, _rdkafka_version),
+    _rust(
+        "rskafka",
+        "each partition's records go to the partition of the same number, without a group",
+        functools.partial(other_programs.crate_version, "rskafka"),
+    ),
     _brought("FastStream", "faststream_copy.py", "faststream", COPIES, _member),
     _brought(
         "Faust",
