@@ -31,6 +31,7 @@ from barnabas.group.consumer.records import (
 )
 from barnabas.group.consumer.target_assignment import (
     assignment_of,
+    preferred_assignor,
     subscribed_ids,
     target_records,
 )
@@ -87,6 +88,17 @@ class GroupChange:
         if old != new or is_new:
             self.records.append(member_record(self.group.group_id, new))
         return old.topics != new.topics
+
+    def changes_assignor(self, old: ConsumerMember, new: ConsumerMember) -> bool:
+        """Whether the group has another assignor once `new` has replaced `old`."""
+        if old.assignor == new.assignor:
+            return False
+        members = {member.member_id: member for _, member in self.group.members.items()}
+        default = self.table.settings.assignor_names()[0]
+        before = preferred_assignor(members, default)
+        members.pop(self.replaced.get(new.member_id, new.member_id), None)
+        members[new.member_id] = new
+        return preferred_assignor(members, default) != before
 
     def resolve_regexes(self, old: ConsumerMember, new: ConsumerMember, caller: Caller) -> bool:
         """Resolve the member's regular expression, and the group's stale ones, against the topics

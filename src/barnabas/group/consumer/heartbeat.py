@@ -71,7 +71,7 @@ def heartbeat(
     is_new = member_id not in group.members and member_id not in change.replaced
     topics_changed = change.describe(old, new, is_new=is_new)
     changed = change.resolve_regexes(old, new, caller) or topics_changed
-    change.refresh(old, new, changed or group.is_empty)
+    change.refresh(old, new, changed or group.is_empty or change.changes_assignor(old, new))
     target = change.retarget(new)
     new = change.reconcile(new, target, owned, changed=changed)
     session_ms = table.cluster.group_config(group.group_id, "consumer.session.timeout.ms")
