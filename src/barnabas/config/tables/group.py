@@ -31,7 +31,7 @@ share.delivery.count.limit | int | 5 | 2.. | cluster-wide | medium
 share.partition.max.record.locks | int | 2000 | 100.. | cluster-wide | medium
     Records of one partition that may be held at a time.
 share.auto.offset.reset | string | latest | offset reset | cluster-wide | medium
-    Where a share group without offsets begins.
+    Where a share group without offsets begins. Partitions that a topic of the group grows by begin at 0.
 share.isolation.level | string | read_uncommitted | read_committed/read_uncommitted | cluster-wide | medium
     Whether records of open and aborted transactions are delivered.
 share.renew.acknowledge.enable | boolean | true | any | cluster-wide | medium

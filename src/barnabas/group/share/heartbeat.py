@@ -1,7 +1,7 @@
 """ShareGroupHeartbeat: a member joins, names the topics that it subscribes to, and receives its
 assignment.
 
-Source: ``GroupMetadataManager.shareGroupHeartbeat`` of Apache Kafka 4.3; KIP-932.
+Source: ``GroupMetadataManager.shareGroupHeartbeat`` of Apache Kafka 4.4; KIP-932.
 """
 
 from __future__ import annotations
@@ -282,7 +282,7 @@ class _Beat:
         states = with_initializing(group.state_topics, missing)
         self.records.append(state_topics_record(group.group_id, states))
         offsets = {
-            topic_id: dict.fromkeys(sorted(topic.partitions), CHOSEN_BY_LEADER)
+            topic_id: {p: _first_start(group, topic_id, p) for p in sorted(topic.partitions)}
             for topic_id, topic in missing.items()
         }
         return Initialization(group.group_id, self.epoch, offsets)
@@ -296,6 +296,15 @@ class _Beat:
             return max(min(interval_ms, self.assignment_wait_ms() + LEAST_MS), LEAST_MS)
         waits = initializes or bool(group.state_topics.initializing)
         return min(interval_ms, SOON_MS) if waits else interval_ms
+
+
+def _first_start(group: ShareGroup, topic_id: Uuid, partition: int) -> int:
+    """Return the start offset of a partition without state. One that a known topic has grown by begins with
+    its first record: members do not miss what was produced before the group noticed."""
+    states = group.state_topics
+    begun = states.initializing.get(topic_id)
+    grown = topic_id in states.initialized or (begun and partition not in begun.partitions)
+    return 0 if grown else CHOSEN_BY_LEADER
 
 
 def _assignment(member: ShareMember) -> Assignment:
