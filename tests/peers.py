@@ -60,6 +60,9 @@ FLINK_VERSION = "2.2.1"
 FLINK = LIBS.with_name("flink")
 CLASS_PATH_FLINK = f"{FLINK}/*"
 
+CAMEL_VERSION = "4.22.0"
+CAMEL = LIBS.with_name("camel")
+CLASS_PATH_CAMEL = f"{CAMEL}/*"
 
 S3A = LIBS.with_name("s3")
 S3A_VERSION = "3.5.0"
@@ -137,6 +140,12 @@ def _no_flink() -> str | None:
     return _no_java()
 
 
+def _no_camel() -> str | None:
+    if not (CAMEL / f"camel-kafka-{CAMEL_VERSION}.jar").is_file():
+        return f"Apache Camel {CAMEL_VERSION} is not in peers/camel: run `make peers`"
+    return _no_java()
+
+
 def _no_s3() -> str | None:
     if not (S3A / f"hadoop-aws-{S3A_VERSION}.jar").is_file():
         return f"Hadoop's S3A {S3A_VERSION} is not in peers/s3: run `make peers`"
@@ -174,6 +183,7 @@ _CHECKS: dict[str, Callable[[], str | None]] = {
     "kafka43": _no_kafka_43,
     "kafka39": _no_kafka_39,
     "flink": _no_flink,
+    "camel": _no_camel,
     "kafka44": _no_kafka_44,
     "s3": _no_s3,
     "kcat": _no_kcat,

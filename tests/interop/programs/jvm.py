@@ -135,4 +135,14 @@ ALL = (
         lambda work: ["POOLING", str(work.folder)],
         options=FLINK_OPTIONS,
     ),
+    _source_file(
+        "Apache Camel",
+        peers.CAMEL_VERSION,
+        "CamelCopy.java",
+        peers.CLASS_PATH_CAMEL,
+        "camel",
+        "a route copies each record and then commits it",
+        lambda _: [],
+        never_doubles=False,
+    ),
 )
