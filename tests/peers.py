@@ -55,6 +55,7 @@ CLASS_PATH_CLIENTS = f"{CLIENTS}/*"
 PROGRAMS = LIBS.with_name("programs")
 CLASS_PATH_PROGRAMS = f"{PROGRAMS}/*:{LIBS_43}/*"
 """Trogdor, MirrorMaker, the smoke test of Streams, Spring Kafka, on Kafka's libraries; slf4j-simple logs."""
+SPRING_KAFKA_VERSION = "4.0.0"
 
 FLINK_VERSION = "2.2.1"
 FLINK = LIBS.with_name("flink")

@@ -16,6 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
+from tests import peers
 from tests.interop.programs import jvm, log_daemons
 from tests.interop.programs.harness import Program, Work
 from tools import other_programs
@@ -233,8 +234,8 @@ class Elsewhere(NamedTuple):
 KILLED = "kill -9 of a leader"
 ELSEWHERE = (
     Elsewhere(
-        "Spring Kafka",
-        "4.0.0",
+        "Spring Kafka's transactions",
+        peers.SPRING_KAFKA_VERSION,
         "three consumers copy 600 records, a transaction each",
         KILLED,
         "test_spring_listener_survives_a_leader_s_death",

@@ -145,4 +145,14 @@ ALL = (
         lambda _: [],
         never_doubles=False,
     ),
+    _source_file(
+        "Spring Kafka",
+        peers.SPRING_KAFKA_VERSION,
+        "SpringMember.java",
+        peers.CLASS_PATH_PROGRAMS,
+        "programs",
+        "three listeners of a container copy each record and then commit it",
+        lambda _: [],
+        never_doubles=False,
+    ),
 )
