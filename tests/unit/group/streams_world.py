@@ -154,7 +154,8 @@ class StreamsWorld:
             self.log.append(machine.encode(record))
             decoded = machine.decode(*self.log[-1])
             assert decoded is not None
-            machine.replay(len(self.log) - 1, -1, decoded)
+            if outcome.replay:
+                machine.replay(len(self.log) - 1, -1, decoded)
         if lost:
             machine.revert_to(begin)
             del self.log[begin:]

@@ -6,12 +6,20 @@ from typing import Any
 
 import pytest
 
+from barnabas.group.outcome import Caller
 from barnabas.group.queries import GroupTally, list_groups
 from barnabas.group.streams.configured_topology import Status
 from barnabas.group.streams.describing import describe_streams_group
 from barnabas.group.streams.member import StreamsMemberState
 from barnabas.wire.errors import ErrorCode, KafkaError
 from barnabas.wire.messages import streams_group_heartbeat_request as asked
+from barnabas.wire.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from barnabas.wire.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from barnabas.wire.request import Parked
 from tests.unit.group.streams_world import StreamsWorld, part, topology
 
 
@@ -351,7 +359,64 @@ def test_another_coordinator_continues() -> None:
     assert world.group.is_empty, "sessions end at the new coordinator, too"
 
 
-def test_an_empty_group_becomes_a_classic_one_and_is_deleted() -> None:
+def commit(world: StreamsWorld, offset: int, member_id: str = "", epoch: int = -1) -> None:
+    part = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+    request = OffsetCommitRequest(
+        group_id="g", generation_id_or_member_epoch=epoch, member_id=member_id,
+        topics=[OffsetCommitRequestTopic(name="t", partitions=[part])],
+    )  # fmt: skip
+    caller = Caller("c", "/127.0.0.1", 9)
+    reply = world.run(world.machine.commit_offsets(request, caller, world.at))
+    assert not reply.topics[0].partitions[0].error_code
+
+
+def committed(world: StreamsWorld) -> tuple[str, int]:
+    """The group's type, and the offset that it has committed."""
+    [listed] = list_groups(world.machine.table)
+    known = world.machine.offsets.get("g", ("t", 0))
+    assert known is not None
+    return listed.group_type, known.offset
+
+
+def classic_join(world: StreamsWorld) -> list[Any]:
+    """A member of the classic protocol joins; the answers that it gets at once."""
+    parked = Parked()
+    replies: list[Any] = []
+    parked.attach(replies.append)
+    join = JoinGroupRequest(
+        group_id="g", member_id="", protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+        session_timeout_ms=10_000, rebalance_timeout_ms=10_000,
+    )  # fmt: skip
+    outcome = world.machine.join_group(join, Caller("c", "/127.0.0.1", 3), parked, world.at)
+    world.run(outcome)
+    for waiting, reply in outcome.replies:
+        waiting.complete(reply)
+    return replies
+
+
+def test_an_application_changes_its_protocol_both_ways_and_keeps_its_offsets() -> None:
+    world = world_of()
+    commit(world, 1)
+    for offset in (2, 3):
+        assert committed(world)[0] == "classic"
+        world.join("A")
+        commit(world, offset, "A", world.epochs["A"])
+        assert committed(world) == ("streams", offset)
+        [refused] = classic_join(world)
+        assert refused.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "it has members"
+        world.leave("A")
+        world.reload()
+        assert committed(world) == ("streams", offset)
+        classic_join(world)
+        assert committed(world) == ("classic", offset)
+        assert refusal(world.join, "A") is ErrorCode.GROUP_ID_NOT_FOUND, "it has members"
+        world.wait(60_000)
+        world.reload()
+        assert committed(world) == ("classic", offset)
+
+
+def test_an_empty_group_is_deleted_and_one_with_members_is_not() -> None:
     world = world_of()
     world.join("A")
     world.leave("A")
