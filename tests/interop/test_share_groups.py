@@ -24,6 +24,7 @@ START_S = 180
 SHARE_GROUPS = f"{TOOLS}.consumer.group.ShareGroupCommand"
 CONSOLE = f"{TOOLS}.consumer.ConsoleShareConsumer"
 VERIFIABLE = f"{TOOLS}.VerifiableShareConsumer"
+PERFORMANCE = f"{TOOLS}.ShareConsumerPerformance"
 ALL = set(range(1, 201))
 
 
@@ -152,6 +153,17 @@ def test_a_verifiable_member_acknowledges_every_record(bootstrap: str, tmp_path:
     acknowledged = [event for event in events if event["name"] == "offsets_acknowledged"]
     assert all(event["success"] for event in acknowledged)
     assert sum(event["count"] for event in acknowledged) == len(ALL)
+
+
+def test_kafka_share_consumer_perf_test_measures_a_group(bootstrap: str) -> None:
+    prepare(bootstrap, "measured", "measurers")
+    printed = tool(
+        PERFORMANCE, bootstrap, "--topic", "measured", "--group", "measurers",
+        "--num-records", str(len(ALL)), "--threads", "3", "--timeout", "60000",
+    )  # fmt: skip
+    names, values = (row.split(", ") for row in printed.strip().splitlines()[-2:])
+    measured = dict(zip(names, values, strict=True))
+    assert int(measured["data.consumed.in.nMsg"]) == len(ALL), printed
 
 
 def test_a_killed_member_s_records_go_to_the_next_one(bootstrap: str, tmp_path: Path) -> None:
