@@ -2,7 +2,7 @@
 
 A Python program has an environment of its own, which pip installs from ``tools/programs/NAME.lock`` with
 hashes. npm installs KafkaJS. rsyslog and syslog-ng are unpacked from Debian's packages. Go builds its program
-where a test asks for it, and cargo too, of the crates that it built here before: librdkafka takes minutes.
+where a test asks for it. Go builds the collector here first, and cargo its crates: both take minutes.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ TOOLS = Path(__file__).parent
 LOCKS = TOOLS / "programs"
 FOLDER = TOOLS.parent / "peers" / "others"
 GO_MODULE = TOOLS.parent / "tests" / "interop" / "programs" / "go"
+COLLECTOR_MODULE = GO_MODULE.with_name("collector")
+COLLECTOR = FOLDER / "collector"
 RUST_PACKAGE = GO_MODULE.with_name("rust")
 RUST_TARGET = FOLDER / "rust-target"
-BUILD_TIMEOUT_S = 600
 DEBIAN = {
     "rsyslog": (
         "rsyslog",
@@ -77,13 +78,26 @@ def go_problem() -> str | None:
 
 def go_program() -> Path:
     """The program of `GO_MODULE`, built. Raises `subprocess.CalledProcessError`."""
-    target = FOLDER / "go-copies"
+    return _built_by_go(GO_MODULE, FOLDER / "go-copies")
+
+
+def collector_problem() -> str | None:
+    if not COLLECTOR.exists():
+        return "the OpenTelemetry collector is not in peers: run `make peers`"
+    return go_problem()
+
+
+def collector() -> Path:
+    """The program of `COLLECTOR_MODULE`, built. Raises `subprocess.CalledProcessError`."""
+    return _built_by_go(COLLECTOR_MODULE, COLLECTOR)
+
+
+def _built_by_go(module: Path, target: Path) -> Path:
     subprocess.run(
         ["go", "build", "-mod=readonly", "-o", str(target), "."],
-        cwd=GO_MODULE,
+        cwd=module,
         env={**os.environ, "GOTOOLCHAIN": "local"},
         check=True,
-        timeout=BUILD_TIMEOUT_S,
     )
     return target
 
@@ -150,6 +164,11 @@ def bring_rust() -> None:
         rust_program()
 
 
+def bring_collector() -> None:
+    if shutil.which("go"):
+        collector()
+
+
 def bring() -> list[str]:
     """Bring all; returns a sentence about each program that cannot be had."""
     FOLDER.mkdir(parents=True, exist_ok=True)
@@ -158,6 +177,7 @@ def bring() -> list[str]:
     steps += [(lock.stem, bring_python) for lock in sorted(LOCKS.glob("*.lock"))]
     steps += [(name, bring_debian) for name in DEBIAN]
     steps += [("kafkajs", lambda _: bring_kafkajs()), ("rust-target", lambda _: bring_rust())]
+    steps += [("collector", lambda _: bring_collector())]
     for name, step in steps:
         try:
             step(name)

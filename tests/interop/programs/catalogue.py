@@ -117,6 +117,45 @@ def _go(name: str, module: str) -> Program:
     return Program(name, COPIES, command, version, missing)
 
 
+COLLECTOR = """
+receivers:
+  kafka:
+    brokers: [{servers}]
+    group_id: {group}
+    initial_offset: earliest
+    logs: {{topics: [{source}], encoding: raw}}
+    message_marking: {{after: true}}
+    error_backoff: {{enabled: true, initial_interval: 100ms, max_interval: 1s, max_elapsed_time: 0s}}
+exporters:
+  kafka:
+    brokers: [{servers}]
+    logs: {{topic: {target}, encoding: raw}}
+    producer: {{required_acks: -1}}
+    sending_queue: {{enabled: false}}
+    retry_on_failure: {{initial_interval: 100ms, max_interval: 1s, max_elapsed_time: 0s}}
+service:
+  telemetry: {{metrics: {{level: none}}}}
+  pipelines: {{logs: {{receivers: [kafka], exporters: [kafka]}}}}
+"""
+
+
+def _collector() -> Program:
+    def command(work: Work) -> list[str]:
+        file = work.folder / "collector.yaml"
+        servers = ", ".join(work.bootstrap.split(","))
+        names = {"group": work.group, "source": work.source, "target": work.target}
+        file.write_text(COLLECTOR.format(servers=servers, **names))
+        return [str(other_programs.collector()), "--config", str(file)]
+
+    def version() -> str:
+        module = "github.com/open-telemetry/opentelemetry-collector-contrib/exporter/kafkaexporter"
+        return _of_module(other_programs.COLLECTOR_MODULE, module)
+
+    tried = "its receiver and its exporter for Kafka copy each record as a log record"
+    name = "OpenTelemetry collector"
+    return Program(name, tried, command, version, other_programs.collector_problem)
+
+
 def _of_module(folder: Path, module: str) -> str:
     """The version of a module in ``go.mod``."""
     found = re.search(rf"{re.escape(module)} v(\S+)", (folder / "go.mod").read_text())
@@ -166,6 +205,7 @@ PROGRAMS = (
     _go("franz-go", "github.com/twmb/franz-go"),
     _go("sarama", "github.com/IBM/sarama"),
     _go("kafka-go", "github.com/segmentio/kafka-go"),
+    _collector(),
     _rust("rdkafka", COPIES, _rdkafka_version),
     _rust(
         "rskafka",
