@@ -65,6 +65,10 @@ CAMEL_VERSION = "4.22.0"
 CAMEL = LIBS.with_name("camel")
 CLASS_PATH_CAMEL = f"{CAMEL}/*"
 
+DEBEZIUM_VERSION = "3.6.1.Final"
+DEBEZIUM = LIBS.with_name("debezium")
+CLASS_PATH_DEBEZIUM = f"{CLASS_PATH_CLIENTS}:{DEBEZIUM}/*"
+
 S3A = LIBS.with_name("s3")
 S3A_VERSION = "3.5.0"
 S3_SERVER = LIBS.with_name("s3-server") / "bin" / "moto_server"
@@ -147,6 +151,14 @@ def _no_camel() -> str | None:
     return _no_java()
 
 
+def _no_debezium() -> str | None:
+    if not (DEBEZIUM / f"debezium-connector-postgres-{DEBEZIUM_VERSION}.jar").is_file():
+        return f"Debezium {DEBEZIUM_VERSION} is not in peers/debezium: run `make peers`"
+    if not (shutil.which("postgres") and shutil.which("psql")):
+        return "PostgreSQL is not installed"
+    return _no_clients()
+
+
 def _no_s3() -> str | None:
     if not (S3A / f"hadoop-aws-{S3A_VERSION}.jar").is_file():
         return f"Hadoop's S3A {S3A_VERSION} is not in peers/s3: run `make peers`"
@@ -185,6 +197,7 @@ _CHECKS: dict[str, Callable[[], str | None]] = {
     "kafka39": _no_kafka_39,
     "flink": _no_flink,
     "camel": _no_camel,
+    "debezium": _no_debezium,
     "kafka44": _no_kafka_44,
     "s3": _no_s3,
     "kcat": _no_kcat,

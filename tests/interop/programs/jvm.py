@@ -79,6 +79,23 @@ def _file_source() -> Program:
     )
 
 
+def _debezium() -> Program:
+    def command(work: Work) -> list[str]:
+        script = str(HERE / "scripts" / "debezium.py")
+        words = [str(work.folder), peers.CLASS_PATH_DEBEZIUM, work.target, str(work.lines_in)]
+        return ["env", f"PYTHONPATH={ROOT}", sys.executable, script, work.bootstrap, *words]
+
+    return Program(
+        "Debezium",
+        "its connector for PostgreSQL, in a distributed worker, writes each row, exactly once",
+        command,
+        lambda: peers.DEBEZIUM_VERSION,
+        _missing("debezium"),
+        takes_lines=True,
+        never_doubles=True,
+    )
+
+
 MIRRORED = "mirrored."
 
 
@@ -116,6 +133,7 @@ def _mirror_maker() -> Program:
 ALL = (
     _file_source(),
     _mirror_maker(),
+    _debezium(),
     _source_file(
         "Kafka Streams",
         peers.KAFKA_44_VERSION,
