@@ -42,6 +42,18 @@ def test_a_cancelled_wakeup_may_be_cancelled_again_and_after_it_ran(world: World
     wakeup.cancel()
 
 
+def test_a_wakeup_that_is_late_may_be_cancelled_by_one_before_it(world: World) -> None:
+    """Both are due when the process comes to them."""
+    wakeups, began = world.ports.wakeups, world.ports.clock.now_ms()
+    ran: list[str] = []
+    second = wakeups.call_at(began + 2, lambda: ran.append("second"))
+    wakeups.call_at(began + 1, second.cancel)
+    wakeups.call_at(began + 3, lambda: ran.append("third"))
+    world.be_busy(20)
+    world.until(lambda: "third" in ran)
+    assert ran == ["third"]
+
+
 def test_brief_jobs_keep_their_order_with_the_others_of_their_queue(world: World) -> None:
     """Whether they are done at once or not."""
     told: list[object] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
@@ -30,6 +31,9 @@ class World(Protocol):
     @property
     def host(self) -> str: ...
     def until(self, condition: Callable[[], bool]) -> None: ...
+    def be_busy(self, for_ms: float) -> None:
+        """What becomes due meanwhile is done afterwards."""
+
     def close(self) -> None: ...
 
 
@@ -44,6 +48,9 @@ class RealWorld:
 
     def until(self, condition: Callable[[], bool]) -> None:
         run_until(self._loop, condition)
+
+    def be_busy(self, for_ms: float) -> None:
+        time.sleep(for_ms / 1000)
 
     def close(self) -> None:
         self.ports.network.abort_all()
@@ -62,7 +69,8 @@ class SimWorld:
         self._world = SimulatedWorld(1)
         network = SimNetwork(self._world)
         disk = SimDisk(random.Random(1))
-        self.ports: Ports = SimMachine(self._world, network, self.host, disk).start_process()
+        self._process = SimMachine(self._world, network, self.host, disk).start_process()
+        self.ports: Ports = self._process
 
     def until(self, condition: Callable[[], bool]) -> None:
         for _ in range(EVENTS_MAX):
@@ -70,6 +78,9 @@ class SimWorld:
                 return
             assert self._world.step(), "nothing is left to happen"
         raise AssertionError("it did not happen")
+
+    def be_busy(self, for_ms: float) -> None:
+        self._process.pause(for_ms)
 
     def close(self) -> None:
         """Nothing outlives a simulated world."""

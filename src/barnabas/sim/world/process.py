@@ -334,6 +334,11 @@ class Ring(Event):
     def ring(self) -> None:
         machine = self.process.machine
         if machine.is_steady or machine.clock_ms() >= self.when_ms:
-            self.process.run(self.callback)
+            self.process.run(self._call)
         else:  # the clock has become slower meanwhile
             machine.world.schedule(machine.virtual_ms(self.when_ms), self.ring, self)
+
+    def _call(self) -> None:
+        """A process that was paused does what came before first, which may cancel this."""
+        if not self.cancelled:
+            self.callback()
