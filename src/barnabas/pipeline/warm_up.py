@@ -13,13 +13,18 @@ import fcntl
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from importlib import metadata, util
+from typing import IO
 
 from barnabas.host.own_folder import own_folder
 
 READING, ALL = "reading", "all"
 NICENESS = 10
+WAIT_S = 120.0
+"""How long a task waits for another process that compiles, which takes up to half a minute."""
+LOOK_AGAIN_S = 0.05
 
 
 def warm_up() -> None:
@@ -95,14 +100,26 @@ def _path(kind: str) -> str | None:
 
 @contextlib.contextmanager
 def _alone(kind: str) -> Iterator[None]:
-    """Only one process of this user is in this block for a kind; a process that dies leaves it."""
+    """Only one process of this user is in this block for a kind; a process that dies leaves it. Behind one
+    that takes longer than `WAIT_S` (it is stopped, or hangs) the block begins all the same: the loops are
+    compiled twice then."""
     path = _path(kind)
     if path is None:
         yield
         return
     with open(path, "a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        until = time.monotonic() + WAIT_S
+        while not _locked(file) and time.monotonic() < until:
+            time.sleep(LOOK_AGAIN_S)
         yield
+
+
+def _locked(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _read() -> None:

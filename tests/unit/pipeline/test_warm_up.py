@@ -36,6 +36,12 @@ def test_a_task_waits_while_another_process_compiles_its_loops() -> None:
     assert not waiting.is_alive()
 
 
+def test_a_task_continues_behind_a_process_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warm_up, "WAIT_S", 0.1)
+    with warm_up._alone(warm_up.READING):
+        warm_up.wait_for_loops(warm_up.READING)
+
+
 def test_a_task_of_reading_does_not_wait_for_the_other_loops() -> None:
     with warm_up._alone(warm_up.ALL):
         warm_up.wait_for_loops(warm_up.READING)
