@@ -10,6 +10,9 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from barnabas.client.consumers.share_consumer import ShareConsumerSettings
+from barnabas.client.consumers.share_session import ShareFetchSettings
+from barnabas.host.client import connect
 from barnabas.testing.cluster import Cluster
 from tests.process.launch import barnabas
 
@@ -63,6 +66,33 @@ def test_a_producer_and_a_consumer_are_held_to_their_rates(cluster: Cluster) -> 
           "--delete", "producer_byte_rate", "--delete", "consumer_byte_rate")  # fmt: skip
     told = barnabas("quotas", "describe", "--json", "--bootstrap", cluster.bootstrap)
     assert json.loads(told.stdout) == []
+
+
+def test_a_member_of_a_share_group_is_held_to_its_rate(cluster: Cluster) -> None:
+    """What is delivered to it counts as what other consumers fetch, under the same key."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_topics([NewTopic("shared", 1)])["shared"].result(10)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    for _ in range(200):  # 2 MB
+        producer.produce("shared", VALUE, partition=0)
+    producer.flush(30)
+    alter(cluster, "--client-id", "sharing", "--set", f"consumer_byte_rate={LIMIT}")
+    barnabas("configs", "alter", "--group", "sg", "--set", "share.auto.offset.reset=earliest",
+             "--bootstrap", cluster.bootstrap)  # fmt: skip
+    settings = ShareConsumerSettings(fetch=ShareFetchSettings(bytes_max=100_000))
+    with (
+        connect(cluster.bootstrap, client_id="sharing") as connected,
+        connected.share_consumer("sg", settings) as member,
+    ):
+        member.subscribe(["shared"])
+        began, count = 0.0, 0
+        while count < 200:
+            found = member.poll(1_000)
+            began = began or (time.monotonic() if found else 0.0)
+            count += len(found)
+        took_s = time.monotonic() - began
+    assert count == 200
+    assert took_s > (200 * len(VALUE) - 2 * LIMIT) / LIMIT
 
 
 def test_a_password_comes_from_a_variable_and_is_written_nowhere(
