@@ -21,6 +21,7 @@ import itertools
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from enum import Enum
 
 from barnabas import limits
 from barnabas.ports import Ports, Wakeup
@@ -32,6 +33,21 @@ from barnabas.wire.dispatch import ApiTable
 from barnabas.wire.metering import RequestMeter
 from barnabas.wire.request import RequestContext
 from barnabas.wire.request_timing import RequestObserver
+
+HOLD_MS_MAX = 1_000.0
+"""How long connections are held before they are refused. A client that waits longer was sent here by what
+this node was before; others are asked who is what meanwhile, and know better."""
+
+
+class Door(Enum):
+    """How a listener treats connections."""
+
+    SERVING = "serving"
+    HOLDING = "holding"
+    """It is accepted, and nothing is read from it yet."""
+    REFUSING = "refusing"
+    """It is closed at once: the node is not ready for longer than `HOLD_MS_MAX`."""
+    CLOSED = "closed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,27 +102,42 @@ class RequestServer:
         self._ids = connection_ids if connection_ids is not None else itertools.count(1)
         self.unread = UnreadResponses(ports)
         self._idle_check: Wakeup | None = None
-        self._closing = False
-        self._held = False
+        self._door = Door.SERVING
+        self._hold_ends: Wakeup | None = None
 
     def accept(self) -> ServerConnection:
         """The receiver of a new connection."""
         return ServerConnection(self, next(self._ids))
 
     def hold(self) -> None:
-        """Accept connections but read nothing from them before `serve`."""
-        self._held = True
+        """Accept connections but read nothing from them before `serve`; refuse them from `HOLD_MS_MAX` on."""
+        self._door = Door.HOLDING
+        ends_ms = self.now_ms() + HOLD_MS_MAX
+        self._hold_ends = self.ports.wakeups.call_at(ends_ms, self._refuse)
+
+    def _refuse(self) -> None:
+        self._hold_ends = None
+        self._door = Door.REFUSING
+        for connection in list(self.connections.values()):
+            connection.close()
 
     def serve(self) -> None:
-        """Read from connections that `hold` has kept waiting."""
-        if self._held:
-            self._held = False
+        """Read from connections that `hold` has kept waiting, and from new ones."""
+        if self._door in (Door.HOLDING, Door.REFUSING):
+            self._end_hold()
+            self._door = Door.SERVING
             for connection in list(self.connections.values()):
                 connection.continue_reading()
 
+    def _end_hold(self) -> None:
+        if self._hold_ends is not None:
+            self._hold_ends.cancel()
+            self._hold_ends = None
+
     def close(self) -> None:
         """Close all connections when their queued responses are sent; parked requests are abandoned."""
-        self._closing = True
+        self._door = Door.CLOSED
+        self._end_hold()
         if self._idle_check is not None:
             self._idle_check.cancel()
             self._idle_check = None
@@ -132,10 +163,10 @@ class RequestServer:
 
     def opened(self, connection: ServerConnection) -> None:
         self.connections[connection.id] = connection
-        if self._closing:
+        if self._door in (Door.CLOSED, Door.REFUSING):
             connection.close()
             return
-        if self._held:
+        if self._door is Door.HOLDING:
             connection.hold()
         if self._idle_check is None and self.limits.idle_max_ms >= 0:
             self._arm_idle_check()

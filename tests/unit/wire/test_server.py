@@ -27,7 +27,7 @@ from barnabas.wire.messages.fetch_response import (
     PartitionData,
 )
 from barnabas.wire.request import Api, Parked, RequestContext, Working
-from barnabas.wire.server import RequestServer
+from barnabas.wire.server import HOLD_MS_MAX, RequestServer
 from tests.unit.client.fake_cluster import FakeCluster
 from tests.unit.client.loopback import Stream, World
 from tests.unit.wire.random_messages import messages, random_message, versions_of
@@ -403,3 +403,35 @@ def test_a_fetch_that_fails_lets_no_request_overtake_one_that_holds() -> None:
 def test_states_of_a_connection_have_moves_and_a_reader() -> None:
     assert set(READERS) == set(STAGE_MOVES) == set(Stage)
     assert set(INTAKE_MOVES) == set(Intake)
+
+
+def test_connections_are_held_for_a_second_and_then_refused() -> None:
+    """A broker that was killed and starts again is not registered before its former session has ended, which
+    may take seconds. What it led then is led by others."""
+    world = World()
+    server = RequestServer(world, "P", ApiTable())
+    server.hold()
+    held, stream = open_connection(server)
+    world.run(HOLD_MS_MAX - 1)
+    assert held.is_open and held.intake is Intake.PAUSED
+    world.run(HOLD_MS_MAX + 1)
+    assert stream.ended
+    _, stream = open_connection(server)
+    assert stream.ended
+    world.run(HOLD_MS_MAX + 2)
+    assert not server.connections
+    server.serve()
+    served, _ = open_connection(server)
+    assert served.is_open and served.intake is Intake.READING
+    server.validate()
+
+
+def test_connections_that_were_held_shortly_are_served() -> None:
+    world = World()
+    server = RequestServer(world, "P", ApiTable())
+    server.hold()
+    held, _ = open_connection(server)
+    world.run(HOLD_MS_MAX - 1)
+    server.serve()
+    world.run(HOLD_MS_MAX + 1)
+    assert held.is_open and held.intake is Intake.READING
