@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
@@ -28,6 +29,8 @@ OFFSETS_PARTITIONS = 50
 """Of ``__consumer_offsets``, by default."""
 KINDS = ("leader", "coordinator", "controller")
 PATIENCE_S = 60.0
+FAILURES_KEPT = 3
+"""The last of a member's failures: one that fails at once each time has millions within its patience."""
 
 
 class Client(Protocol):
@@ -55,7 +58,7 @@ class Member:
         self._committed = -1
         self._news = threading.Condition()
         self._ended = False
-        self.failures: list[Exception] = []
+        self.failures: deque[Exception] = deque(maxlen=FAILURES_KEPT)
         """What polls and commits raised: it tries again, as applications do."""
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -80,7 +83,7 @@ class Member:
     def act(self, number: int) -> None:
         with self._news:
             done = self._news.wait_for(lambda: self._committed >= number, PATIENCE_S)
-        assert done, f"{self.name} read up to {self._seen}, {self.failures[-3:]}"
+        assert done, f"{self.name} read up to {self._seen}, {[*self.failures]}"
 
     def close(self) -> None:
         self._ended = True

@@ -125,8 +125,8 @@ class KcatMember(Member):
     def _start(self) -> None:
         self._process = kcat(self._access, *self._arguments)
         assert self._process.stdout is not None
-        self._thread = threading.Thread(target=self._listen, args=(self._process.stdout,))
-        self._thread.start()
+        self._listener = threading.Thread(target=self._listen, args=(self._process.stdout,))
+        self._listener.start()
 
     def _listen(self, printed: IO[bytes]) -> None:
         for line in printed:
@@ -145,7 +145,7 @@ class KcatMember(Member):
 
     def _end(self) -> None:
         self._process.kill()
-        self._thread.join(PATIENCE_S)
+        self._listener.join(PATIENCE_S)
         end(self._process)
 
     def close(self) -> None:
