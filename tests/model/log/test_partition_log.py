@@ -64,6 +64,16 @@ FIRST_INDEX_ENTRY_BEHIND_THE_RECOVERY_POINT: list[tuple[Any, ...]] = [
 ]
 """The largest timestamp of the last segment is before it, and no entry says so."""
 
+TIME_INDEX_THAT_WAS_NEVER_SYNCED: list[tuple[Any, ...]] = [
+    ("append", 1, 1),
+    ("sync_and_append",),
+    ("append", 1, 120),
+    ("kill",),
+    ("append", 2, 50),
+    ("lose_power",),
+]
+"""A recovery wrote an entry, and the power loss leaves garbage in its place: an offset below 0."""
+
 ROOM_GIVEN_BACK_BELOW_THE_RECOVERY_POINT: list[tuple[Any, ...]] = [
     ("append", 1, 1),
     ("truncate", 1),
@@ -149,6 +159,7 @@ def play(model: LogModel, step: tuple[Any, ...]) -> None:
 @example(seed=0, steps=[*CUT_BELOW_WHAT_RETENTION_TOOK[:3], ("start_over", 0), ("append", 1, 1)])
 @example(seed=0, steps=[("append", 1, 1), ("sync",), ("roll",), ("kill",), ("restart", True)])
 @example(seed=19303, steps=ROOM_GIVEN_BACK_BELOW_THE_RECOVERY_POINT)
+@example(seed=970, steps=TIME_INDEX_THAT_WAS_NEVER_SYNCED)
 @example(seed=40787, steps=FIRST_INDEX_ENTRY_BEHIND_THE_RECOVERY_POINT)
 def test_the_log_is_the_list(seed: int, steps: list[tuple[Any, ...]]) -> None:
     model = LogModel(seed)

@@ -17,7 +17,14 @@ from barnabas.log.config import FOREVER_MS
 from barnabas.log.errors import CorruptLogError
 from barnabas.log.partition.bulk_recovery import check_plain
 from barnabas.log.partition.partition_log import PartitionLog
-from barnabas.log.segments.segment import CHECK_BYTES, SCAN_BYTES, Segment, is_between, remove
+from barnabas.log.segments.segment import (
+    CHECK_BYTES,
+    SCAN_BYTES,
+    Segment,
+    has_timestamp,
+    is_between,
+    remove,
+)
 from barnabas.log.state.epoch_runs import EpochRuns
 from barnabas.record.batch import HEADER_SIZE, LENGTH_PREFIX, MAGIC, BatchHeader, read_header
 
@@ -208,11 +215,27 @@ def _is_padding(segment: Segment, position: int, reach: int | None = None) -> bo
 def _note_before(segment: Segment, start: int, indexed_to: int) -> None:
     """Rebuild the index entries that are behind the last right one and before `start`."""
     position = segment.begin_indexes(start, indexed_to)
+    if not _has_its_last_time(segment):
+        segment.time_index.say_rebuilt("an entry names no batch of its timestamp")
+        with suppress(CorruptLogError):  # a batch rotted: the entries before it are right
+            segment.rebuild_indexes()
+        position = segment.begin_indexes(start, indexed_to)
     if position < start:
         for header, at in segment.headers(position):
             segment.update_for_batch(header, at, header.size)
             if at + header.size >= start:
                 break
+
+
+def _has_its_last_time(segment: Segment) -> bool:
+    """Whether the batch that the last entry of the time index names has its timestamp: a power loss may have
+    left anything in a file that was not synced."""
+    if segment.time_index.last is None:
+        return True
+    try:
+        return has_timestamp(segment, segment.max_timestamp)
+    except CorruptLogError:
+        return False
 
 
 class Start(NamedTuple):

@@ -112,12 +112,15 @@ class SparseIndex:
         self._files.on_rebuilt(self.path, reason)
 
     def is_sound(self) -> bool:
-        """Whether the file exists and has only complete entries in ascending order. Reads the whole file."""
+        """Whether the file exists and has only complete entries, whose numbers ascend and are none below 0.
+        Reads the whole file."""
         disk, width = self._files.disk, self.FORMAT.size
         if not disk.exists(self.path) or disk.size(self.path) % width:
             return False
-        firsts = [first for first, _ in self.FORMAT.iter_unpack(self.table())]
-        return all(map(lt, firsts, firsts[1:]))
+        for numbers in zip(*self.FORMAT.iter_unpack(self.table()), strict=True):
+            if numbers[0] < 0 or not all(map(lt, numbers, numbers[1:])):
+                return False
+        return True
 
     def table(self) -> bytearray:
         """All entries as bytes."""
