@@ -140,10 +140,11 @@ class SplitCluster:
         return all(self.known_leaders(broker, topic) == written for broker in BROKERS)
 
     def create(self, topic: str) -> None:
-        """Asked again while no controller answers."""
-        admin = AdminClient(self.client())
+        """Asked again while no controller answers, by another client each time: one that is connected to a
+        broker that is cut off, and to no other, hears of no controller."""
 
         def is_there() -> bool:
+            admin = AdminClient(self.client())
             wanted = NewTopic(topic, PARTITIONS, 3, config={"min.insync.replicas": "2"})
             try:
                 admin.create_topics([wanted], request_timeout=5)[topic].result()

@@ -172,12 +172,14 @@ def on_expired(now: ZnodeElection, event: SessionEnded) -> Step:
 
 
 def on_resigned(now: ZnodeElection, event: ControllerResigned) -> Step:
-    """The leadership is lost, and the znode is removed. The next controller begins with what is written."""
+    """The leadership is lost, the znode is removed, and the controller is not known: clients are not sent to
+    this broker any more. The next controller begins with what is written."""
     held = now.leadership
     if held is None:
         return now, ()
     after, lost = _lose(now, event.reason)
-    return after, (ResignController(event.reason), *lost, Remove(held.version))
+    after, known = _know(after, -1, None)
+    return after, (ResignController(event.reason), *lost, *known, Remove(held.version))
 
 
 def look(now: ZnodeElection, event: LookDue) -> Step:
