@@ -1,4 +1,6 @@
-"""The result of ``make interop`` into docs/interop.md: ``python -m tools.interop_report RESULTS.xml...``.
+"""The result of ``make interop`` into docs/interop.md.
+
+``python -m tools.interop_report RESULTS.xml... [--again RESULTS.xml]``.
 
 Replaces the text between the two marks of that page: the day, the commit, the versions of all that took part,
 and a row for each module of tests with what it shows (the first sentence of its docstring). A second table
@@ -7,11 +9,11 @@ has the programs that `tools.interop_programs` finds in the result.
 
 from __future__ import annotations
 
+import argparse
 import ast
 import platform
 import re
 import subprocess
-import sys
 import xml.etree.ElementTree as ET
 from collections import defaultdict
 from importlib.metadata import version
@@ -32,6 +34,11 @@ class Case(NamedTuple):
     name: str
     passed: bool
     seconds: float
+
+    @property
+    def place(self) -> str:
+        """As pytest takes it."""
+        return f"{self.module.replace('.', '/')}.py::{self.name}"
 
 
 def cases(results: Path) -> list[Case]:
@@ -82,7 +89,7 @@ def purpose(module: str) -> str:
     return re.split(r"(?<=[.:])\s", " ".join(text.split()))[0].rstrip(".:")
 
 
-def table(found: list[Case]) -> str:
+def table(found: list[Case], again: list[Case]) -> str:
     by_module: dict[str, list[Case]] = defaultdict(list)
     for case in found:
         by_module[case.module].append(case)
@@ -98,22 +105,39 @@ def table(found: list[Case]) -> str:
     lines.append(
         f"| all | | {passed} | {len(found) - passed or ''} | {sum(c.seconds for c in found):.0f} |"
     )
-    failed = [f"* failed: `{case.module}::{case.name}`" for case in found if not case.passed]
+    failed = [f"* {line}" for line in failures(found, again)]
     return "\n".join([*lines, "", *failed]) if failed else "\n".join(lines)
 
 
-def main(*results: Path) -> None:
-    """Write the page from all of `results`, which are parts of one run."""
+def failures(found: list[Case], again: list[Case]) -> list[str]:
+    """What failed, and what became of it alone."""
+    alone = {case.place: case.passed for case in again}
+    ends = {True: "passed alone", False: "failed alone, too", None: "not tried again"}
+    return [
+        f"failed beside other tests, {ends[alone.get(case.place)]}: `{case.place}`"
+        for case in found
+        if not case.passed
+    ]
+
+
+def main(*results: Path, again: Path | None = None) -> None:
+    """Write the page from all of `results`, which are parts of one run; what failed in them was tried `again`
+    alone."""
     found = [case for part in results for case in cases(part)]
+    alone = cases(again) if again is not None and again.exists() else []
     first = min(day(part) for part in results)
     text = PAGE.read_text()
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
-    told = f"{first}, commit `{commit()}`; {'; '.join(versions())}.\n\n{table(found)}"
+    told = f"{first}, commit `{commit()}`; {'; '.join(versions())}.\n\n{table(found, alone)}"
     PAGE.write_text(f"{before}{BEGIN}\n{told}\n{END}{after}")
-    for part in results:
+    for part in (*results, *([again] if alone and again is not None else [])):
         interop_programs.write(PAGE, part, first)
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:]))
+    given = argparse.ArgumentParser()
+    given.add_argument("results", nargs="+", type=Path)
+    given.add_argument("--again", type=Path)
+    options = given.parse_args()
+    main(*options.results, again=options.again)

@@ -100,10 +100,9 @@ def test_replicas_hold_the_same(cluster: MixedCluster) -> None:
     check_replicas(cluster, "t")
 
 
+@pytest.mark.parametrize("cluster", [(1,)], ids=["mixed"], indirect=True)
 def test_ours_offers_each_version_that_theirs_does_since_kafka_2_1(cluster: MixedCluster) -> None:
     """But for what Apache Kafka 4 removed (KIP-896), and UpdateFeatures, which finds no feature there."""
-    if not cluster.theirs:
-        pytest.skip("there is no broker of theirs to compare with")
     printed = run_tool(cluster, "kafka.admin.BrokerApiVersionsCommand")
     offered = {}
     for broker, apis in re.findall(r"id: (\d+) .*?\(\n(.*?)\n\)", printed, re.DOTALL):

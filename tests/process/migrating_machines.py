@@ -397,7 +397,7 @@ def create(machines: Machines, topic: str) -> None:
 
 def check_read(cluster: Clustered, load: Load) -> None:
     """Everything that was acknowledged is there, and nothing twice."""
-    assert not load.failed
+    assert not load.failed, load.failed[:3]
     found = read(cluster, len(load.acknowledged))
     assert set(load.acknowledged) <= set(found)
     assert len(found) == len(set(found))
