@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -376,7 +377,7 @@ def may_start(machines: Machines, node: int) -> bool:
     """Apache Kafka's broker in ZooKeeper mode ends where it finds its former registration."""
     if node not in machines.theirs or "zookeeper.connect" not in machines.file(node).read_text():
         return True
-    return f"/brokers/ids/{node}" not in machines.znodes()
+    return not is_registered(machines, node)
 
 
 def create(machines: Machines, topic: str) -> None:
@@ -397,7 +398,7 @@ def create(machines: Machines, topic: str) -> None:
 
 def check_read(cluster: Clustered, load: Load) -> None:
     """Everything that was acknowledged is there, and nothing twice."""
-    assert not load.failed, load.failed[:3]
+    assert not load.failed, Counter(load.failed)
     found = read(cluster, len(load.acknowledged))
     assert set(load.acknowledged) <= set(found)
     assert len(found) == len(set(found))
@@ -461,9 +462,17 @@ def back(machines: Machines) -> None:
     create(machines, released := f"released-{time.time_ns()}")
     for node in BROKERS:
         wait_until(partial(knows, machines, node, released), f"broker {node} obeys no broker")
+    # One of Kafka 3.9 may ask the quorum that is gone for its ISRs until it is started again.
     for node in BROKERS:
         machines.broker(node, migrates=False)
-        machines.restart(node)
+        machines.stop(node)
+        machines.start(node)
+        wait_until(partial(is_registered, machines, node), f"broker {node} is not registered")
+    wait_until(machines.whole, "a broker is not in every ISR")
+
+
+def is_registered(machines: Machines, node: int) -> bool:
+    return f"/brokers/ids/{node}" in machines.znodes()
 
 
 def kill_controller_of_zookeeper(machines: Machines) -> int:
