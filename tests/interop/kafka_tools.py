@@ -8,9 +8,12 @@ from typing import NamedTuple
 
 from tests.clients.access import Access
 from tests.interop.java_programs import Program
+from tests.peers import RELEASE
 
 ACLS = "org.apache.kafka.tools.AclCommand"
-CONFIGS = "org.apache.kafka.tools.ConfigCommand"
+CONFIGS = (
+    "kafka.admin.ConfigCommand" if RELEASE == "4.3" else "org.apache.kafka.tools.ConfigCommand"
+)
 TOKENS = "org.apache.kafka.tools.DelegationTokenCommand"
 
 

@@ -16,6 +16,7 @@ import pytest
 from barnabas.wire.messages import alter_client_quotas_request as alter
 from barnabas.wire.messages import describe_client_quotas_request as describe
 from barnabas.wire.schema import Message
+from tests.interop.kafka_tools import CONFIGS
 from tests.interop.test_authorization import OneNode
 from tests.peers import CLASS_PATH
 from tests.process.launch import wait_until
@@ -24,7 +25,6 @@ pytestmark = [
     pytest.mark.peers("kafka"), pytest.mark.java, pytest.mark.slow, pytest.mark.process,
     pytest.mark.timeout(240),
 ]  # fmt: skip
-CONFIGS = "kafka.admin.ConfigCommand"
 Pairs = list[tuple[str, str | None]]
 ENTITIES: list[Pairs] = [
     [("user", "alice")], [("user", None)], [("client-id", "app")], [("client-id", None)],

@@ -11,11 +11,12 @@ import pytest
 from barnabas.config.properties import format_properties
 from barnabas.host.client import connect
 from barnabas.testing.cluster import Cluster
+from tests.interop.kafka_tools import CONFIGS
 from tests.peers import CLASS_PATH
 
 pytestmark = [pytest.mark.peers("kafka"), pytest.mark.java, pytest.mark.slow]
 PATIENCE_S = 60.0
-CONFIGS, TOPICS = "kafka.admin.ConfigCommand", "org.apache.kafka.tools.TopicCommand"
+TOPICS = "org.apache.kafka.tools.TopicCommand"
 ACLS = "org.apache.kafka.tools.AclCommand"
 
 
