@@ -38,6 +38,7 @@ DEBIAN = {
         "syslog-ng-mod-rdkafka",
         "libivykis0",
         "libnet1",
+        "libpcre3",
         "librdkafka1",
     ),
 }

@@ -34,7 +34,7 @@ TRIED = "the lines of a file go to a topic"
 def _program(name: str, folder: str, daemon: str, text: str, *options: str) -> Program:
     root = other_programs.FOLDER / folder / "root"
     libraries = root / "usr/lib/x86_64-linux-gnu"
-    path = f"{root / 'usr/lib/syslog-ng'}:{libraries}"
+    path = f"{root / 'usr/lib/syslog-ng'}:{libraries}:{root / 'lib/x86_64-linux-gnu'}"
     inside = ["env", f"LD_LIBRARY_PATH={path}", str(root / daemon)]
 
     def command(work: Work) -> list[str]:
