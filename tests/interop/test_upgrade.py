@@ -65,7 +65,10 @@ def version_of_new_processes() -> str:
 
 
 class Replaced(Cluster):
-    """A cluster whose `barnabas up` is that of an old version, which has fewer options."""
+    """A cluster whose `barnabas up` and nodes are those of an old version, which has fewer options."""
+
+    def _end_options(self) -> list[str]:
+        return []
 
     def _start(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)

@@ -301,10 +301,12 @@ class Cluster:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             self.wait_for(lambda: not self.is_alive(node_id), f"node {node_id} to end", 15)
         with open(node["log"], "ab") as log:
-            # Like `up`, it ends with this process; where another one has started the cluster, with that.
-            ends = [] if self._up is None else ["--end-with-input"]
-            arguments = ["node", "start", *ends, node["properties"]]
+            arguments = ["node", "start", *self._end_options(), node["properties"]]
             self._restarted[node_id] = TEMPLATE.start(arguments, self._environment(), log)
+
+    def _end_options(self) -> list[str]:
+        """Like `up`, a node ends with this process; where another one has started the cluster, with that."""
+        return [] if self._up is None else ["--end-with-input"]
 
     def _environment(self) -> dict[str, str]:
         """That of this process; nodes obey the faults file only if it says that a test started them."""

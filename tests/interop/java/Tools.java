@@ -10,8 +10,8 @@ import java.io.ByteArrayOutputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Proxy;
 import java.util.Arrays;
-import org.apache.kafka.common.utils.Exit;
 
 public class Tools {
     static class Ended extends Error {
@@ -29,12 +29,7 @@ public class Tools {
         PrintStream captured = new PrintStream(printed, true);
         System.setOut(captured);
         System.setErr(captured);
-        Exit.setExitProcedure((code, message) -> {
-            if (message != null) {
-                captured.println(message);
-            }
-            throw new Ended(code, message);
-        });
+        throwAtExit(captured);
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
         answers.println("ready");
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
@@ -45,6 +40,28 @@ public class Tools {
             printed.reset();
             answers.println("exit " + code);
             answers.flush();
+        }
+    }
+
+    private static void throwAtExit(PrintStream captured) throws Exception {
+        Class<?> exit = exitOfKafka();
+        Class<?> procedure = Class.forName(exit.getName() + "$Procedure");
+        Object thrower = Proxy.newProxyInstance(
+                Tools.class.getClassLoader(), new Class<?>[] {procedure}, (proxy, method, given) -> {
+            if (given[1] != null) {
+                captured.println(given[1]);
+            }
+            throw new Ended((Integer) given[0], (String) given[1]);
+        });
+        exit.getMethod("setExitProcedure", procedure).invoke(null, thrower);
+    }
+
+    /** Apache Kafka 4.4 has moved it. */
+    private static Class<?> exitOfKafka() throws ClassNotFoundException {
+        try {
+            return Class.forName("org.apache.kafka.common.utils.internals.Exit");
+        } catch (ClassNotFoundException older) {
+            return Class.forName("org.apache.kafka.common.utils.Exit");
         }
     }
 
