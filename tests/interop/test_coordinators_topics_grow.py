@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tests.interop.mixed_cluster import OURS, THEIRS, MixedCluster, mixed_cluster, wait_until
@@ -45,13 +46,24 @@ def commit(bootstrap: str) -> None:
 
 
 def committed(bootstrap: str) -> list[int]:
-    """What each group has, by the brokers that `bootstrap` names."""
-    found = []
-    for group in GROUPS:
+    """What each group has, by the brokers that `bootstrap` names. While a coordinator moves, librdkafka gives
+    NOT_COORDINATOR to its caller."""
+    found: list[int] = []
+
+    def ask(group: str) -> bool:
         client = consumer(bootstrap, group)
-        (place,) = client.committed([TopicPartition(TOPIC, 0)], timeout=60)
+        try:
+            (place,) = client.committed([TopicPartition(TOPIC, 0)], timeout=60)
+        except KafkaException as error:
+            assert error.args[0].code() == KafkaError.NOT_COORDINATOR
+            return False
+        finally:
+            client.close()
         found.append(place.offset)
-        client.close()
+        return True
+
+    for group in GROUPS:
+        wait_until(partial(ask, group), f"{group} has no coordinator")
     return found
 
 
