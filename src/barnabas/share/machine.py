@@ -104,7 +104,8 @@ class ShareMachine:
             state = ShareState(
                 0 if known is None else known.snapshot_epoch + 1,
                 state_epoch,
-                0,
+                # A coordinator that reads the log when it has been pruned finds it here alone.
+                0 if known is None else known.epochs_seen[0],
                 start_offset,
                 NO_COUNT if start_offset == NO_OFFSET else 0,
             )

@@ -195,3 +195,15 @@ ShareCoordinatorModel.TestCase.settings = settings(
     max_examples=examples(100), stateful_step_count=30, deadline=None
 )
 TestShareCoordinator = ShareCoordinatorModel.TestCase
+
+
+def test_a_leader_stays_fenced_when_its_record_is_pruned() -> None:
+    """A state that is begun again keeps the epoch of the last leader, of which no other record is left."""
+    state = ShareCoordinatorModel()
+    key = KEY._replace(partition=1)
+    state.initialize(key=key, epoch=0, start=0, lost=False)
+    state.read(key=key, leader=1, lost=False)
+    state.initialize(key=key, epoch=0, start=0, lost=False)
+    state.wait(ms=5000)
+    state.elect()
+    state.read(key=key, leader=0, lost=False)
