@@ -104,7 +104,7 @@ class ShareMachine:
             state = ShareState(
                 0 if known is None else known.snapshot_epoch + 1,
                 state_epoch,
-                # A coordinator that reads the log when it has been pruned finds it here alone.
+                # No other record has the last leader once the log is pruned.
                 0 if known is None else known.epochs_seen[0],
                 start_offset,
                 NO_COUNT if start_offset == NO_OFFSET else 0,

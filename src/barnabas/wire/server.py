@@ -35,8 +35,8 @@ from barnabas.wire.request import RequestContext
 from barnabas.wire.request_timing import RequestObserver
 
 HOLD_MS_MAX = 1_000.0
-"""How long connections are held before they are refused. A client that waits longer was sent here by what
-this node was before; others are asked who is what meanwhile, and know better."""
+"""How long connections are held before they are refused. A client that waits longer was sent here for what
+this node led before it ended; it can ask other brokers meanwhile, which know who leads now."""
 
 
 class Door(Enum):
@@ -44,9 +44,9 @@ class Door(Enum):
 
     SERVING = "serving"
     HOLDING = "holding"
-    """It is accepted, and nothing is read from it yet."""
+    """A connection is accepted, and nothing is read from it yet."""
     REFUSING = "refusing"
-    """It is closed at once: the node is not ready for longer than `HOLD_MS_MAX`."""
+    """A connection is closed at once: the node has not been ready for `HOLD_MS_MAX`."""
     CLOSED = "closed"
 
 

@@ -426,7 +426,7 @@ def test_connections_are_held_for_a_second_and_then_refused() -> None:
     server.validate()
 
 
-def test_connections_that_were_held_shortly_are_served() -> None:
+def test_connections_that_were_held_briefly_are_served() -> None:
     world = World()
     server = RequestServer(world, "P", ApiTable())
     server.hold()
