@@ -93,7 +93,6 @@ class Broker:
         self.ports, self.config, self._membership = ports, config, membership
         self.cluster_id = next(iter(identities.values())).cluster_id
         self.image, self.traits = image, membership.traits
-        self.names_controller = self.traits.names_controller
         self.authorizer = authorizer_of(config.properties, image, ports.log, ports.clock.now_ms)
         windows = QuotaWindows.of(config.properties)
         self.quotas = ClientQuotas(image, ports.clock.now_ms, windows, listeners.measure)
@@ -359,10 +358,11 @@ class Broker:
         """A broker to send administration to; -1 where none is there. Any of them forwards, so it is this
         one, which is certainly alive; another one where this one is fenced or about to leave. Where a
         broker is the controller it is named, as in Kafka 3.9."""
-        if self.names_controller:
-            known = self.controller.controller_id
-            lost = self.metadata_hold.is_lost(known) or self.controller.endpoint is None
-            return -1 if lost or view.endpoint(known) is None else known
+        named = self._membership.named_controller()
+        if named is not None:
+            return (
+                -1 if self.metadata_hold.is_lost(named) or view.endpoint(named) is None else named
+            )
         if view.endpoint(self.node_id) is not None and not self._stopping:
             return self.node_id
         for broker in view.live_brokers():

@@ -22,8 +22,6 @@ class ClusterTraits:
     which replicas are new."""
     creates_topics_at_once: bool = True
     """Whether a broker learns of all partitions of a new topic at once."""
-    names_controller: bool = False
-    """Whether clients learn which broker is the controller."""
 
 
 QUORUM_TRAITS = ClusterTraits()

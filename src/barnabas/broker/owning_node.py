@@ -48,6 +48,10 @@ class BrokerMembership(Protocol):
     def controller_endpoint(self) -> tuple[int, Endpoint] | Endpoint | None:
         """The active controller; None while it is not known."""
 
+    def named_controller(self) -> int | None:
+        """The broker that clients hear of as the controller, -1 while it is not known; None where clients do
+        not learn which one it is."""
+
     def open_lifecycle(
         self, identity: BrokerIdentity, controller: ControllerChannel, /
     ) -> Lifecycle:

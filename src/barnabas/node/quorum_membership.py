@@ -39,6 +39,9 @@ class QuorumMembership:
         """The endpoint of the quorum's leader; None while it is not known."""
         return self._quorum.leader_endpoint
 
+    def named_controller(self) -> None:
+        """Clients do not learn which node it is: it may be none that they reach."""
+
     def open_lifecycle(
         self, identity: BrokerIdentity, controller: ControllerChannel
     ) -> BrokerLifecycle:

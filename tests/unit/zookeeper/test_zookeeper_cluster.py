@@ -290,3 +290,19 @@ def test_orders_of_topics_without_ids_change_nothing(cluster: ZookeeperCluster) 
     image = cluster.broker_of(follower).image
     assert image.topics_by_name["t"].leader[0] != 9
     assert sorted(map(str, cluster.broker_of(follower).replicas.logs.logs)) == logs
+
+
+@pytest.mark.slow
+def test_a_broker_that_names_others_names_their_controller(cluster: ZookeeperCluster) -> None:
+    former = cluster.wait_for_controller()
+    broker = other_than(cluster, former)
+    cluster.network.cut("z1", f"n{broker}")
+    cluster.kill(former)
+    now = cluster.wait_for_controller(other_than=former)
+    orders = cluster.nodes[broker].control_requests
+    cluster.wait(lambda: orders.controller_id == now, "it follows the new controller")
+    assert cluster.nodes[broker].election.controller_id != now
+    assert cluster.ask(broker, MetadataRequest(topics=[])).controller_id == now
+    cluster.network.heal()
+    cluster.wait(lambda: cluster.nodes[broker].election.controller_id == now, "it has read more")
+    assert cluster.ask(broker, MetadataRequest(topics=[])).controller_id == now

@@ -2,7 +2,8 @@
 
 A broker lists another in Metadata once the controller has unfenced it and the news has been replayed;
 when all list all, there is an active controller, topics can be made and every client finds its
-way. Polls, because nothing else tells from outside.
+way. Each names the controller as well: librdkafka looks once for one that is not known, and then waits
+for a change. Polls, because nothing else tells from outside.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class Readiness:
     ) -> None:
         if self._done or asked != self._round:
             return
-        if not isinstance(answer, MetadataResponse) or _seen(answer) != wanted:
+        if not isinstance(answer, MetadataResponse) or not is_whole(answer, wanted):
             self._round += 1  # the other answers of this round no longer matter
             self._ask_later()
             return
@@ -93,5 +94,7 @@ class Readiness:
         self._wakeup = self._ports.wakeups.call_at(at, self._ask)
 
 
-def _seen(answer: MetadataResponse) -> list[tuple[str, int]]:
-    return sorted((broker.host, broker.port) for broker in answer.brokers)
+def is_whole(answer: MetadataResponse, wanted: list[tuple[str, int]]) -> bool:
+    """Whether the brokers at `wanted`, (host, port) of each, are those listed, and a controller is named."""
+    listed = sorted((broker.host, broker.port) for broker in answer.brokers)
+    return listed == wanted and answer.controller_id >= 0

@@ -133,6 +133,11 @@ class ControllerElection:
         return self.election.endpoint
 
     @property
+    def known_epoch(self) -> int:
+        """The epoch of the controller that is known, or whose end is; -1 where neither is."""
+        return self.election.known_epoch
+
+    @property
     def leadership(self) -> Leadership | None:
         return self.election.leadership
 

@@ -124,7 +124,8 @@ def _lose(now: ZnodeElection, reason: str) -> tuple[ZnodeElection, tuple[Effect,
 
 
 def _win(now: ZnodeElection, leadership: Leadership) -> tuple[ZnodeElection, tuple[Effect, ...]]:
-    return replace(now, role=Role.LEADER, leadership=leadership), (Win(leadership),)
+    after = replace(now, role=Role.LEADER, leadership=leadership, known_epoch=leadership.epoch)
+    return after, (Win(leadership),)
 
 
 def _know(
@@ -166,7 +167,8 @@ def on_registered(now: ZnodeElection, event: Registered) -> Step:
 
 def on_expired(now: ZnodeElection, event: SessionEnded) -> Step:
     """The leadership is lost, and the controller is not known."""
-    after, lost = _lose(now, "its ZooKeeper session has expired")
+    known_epoch = -1 if now.leadership is None else now.leadership.epoch
+    after, lost = _lose(replace(now, known_epoch=known_epoch), "its ZooKeeper session has expired")
     after, known = _know(after, -1, None)
     return after, (*lost, *known)
 
@@ -236,7 +238,8 @@ def on_controller_unreadable(now: ZnodeElection, event: ControllerUnreadable) ->
 def on_controller_missing(now: ZnodeElection, event: ControllerMissing) -> Step:
     """No broker is controller. A registered broker is a candidate, another one hears of the next."""
     after, lost = _lose(now, "its znode is gone")
-    after = replace(after, epoch_version=now.found.version, is_kraft=False)
+    found = now.found
+    after = replace(after, epoch_version=found.version, known_epoch=found.epoch, is_kraft=False)
     after, known = _know(after, -1, None)
     if after.role is Role.OBSERVER:
         return replace(after, state=PassState.WATCHES_ABSENCE), (*lost, *known, WatchAbsence())
@@ -256,7 +259,7 @@ def on_controller_found(now: ZnodeElection, event: ControllerFound) -> Step:
     if event.controller != after.controller_id or after.endpoint is None:
         read = ReadRegistration(event.controller)
         return replace(after, state=PassState.READS_REGISTRATION), (*lost, read)
-    return _end(after, *lost, again=False)
+    return _end(replace(after, known_epoch=now.found.epoch), *lost, again=False)
 
 
 def _on_kraft(now: ZnodeElection, controller: int) -> Step:
@@ -284,6 +287,7 @@ def on_absence_watched(now: ZnodeElection, event: AbsenceWatched) -> Step:
 
 def on_registration(now: ZnodeElection, event: RegistrationRead) -> Step:
     """The broker is known as controller. Where it has no address, another pass follows."""
+    now = replace(now, known_epoch=now.found.epoch)
     after, known = _know(now, event.controller, event.endpoint)
     return _end(after, *known, again=event.endpoint is None and event.connected)
 

@@ -96,6 +96,8 @@ class ZnodeElection:
     """The epoch that the last pass has read, with its version."""
     epoch_version: int = -1
     """The version of the epoch with the present controller."""
+    known_epoch: int = -1
+    """The epoch of the controller that is known, or whose end is; -1 where neither is."""
     controller_id: int = -1
     endpoint: Endpoint | None = None
     is_kraft: bool = False
@@ -109,6 +111,7 @@ class ZnodeElection:
         assert (self.leadership is not None) == (self.role is Role.LEADER), self
         if self.leadership is not None:
             assert self.controller_id == self.node_id and not self.is_kraft, self
+            assert self.known_epoch == self.leadership.epoch, self
         assert self.endpoint is None or self.controller_id >= 0, self
         assert not (self.looks_again and self.state is PassState.IDLE), self
         is_other = self.endpoint is not None and self.controller_id != self.node_id

@@ -86,7 +86,6 @@ TRAITS = ClusterTraits(
     takes_envelopes=False,
     names_directories=False,
     creates_topics_at_once=False,
-    names_controller=True,
 )
 SESSION_ENDS_MS_MAX = 1_000.0
 """Time to close the session when the node stops; after that, the session expires by its time-out."""
@@ -105,7 +104,12 @@ class ZookeeperNode:
             secrets, self._known_image, ports.clock.wall_ms, random_bytes_of(ports)
         )
         self.listeners = Listeners(
-            ports, config, _no_features, self._scram_credential, tokens, self._address_rate
+            ports,
+            config,
+            _no_features,
+            self._scram_credential,
+            tokens,
+            partial(_address_rate, self),
         )
         self.security = NodeSecurity(config)
         self.channels = Channels(
@@ -220,7 +224,7 @@ class ZookeeperNode:
         outgoing = {config.inter_broker_listener_name: self.channels}
         dynamic = DynamicSecurity(ports, config, self.listeners, outgoing)
         listeners = BrokerListeners(self.listeners, config, dynamic)
-        control = self._control_listener
+        control = _control_listener(self)
         self.election = ControllerElection(
             ports,
             self.sessions,
@@ -253,12 +257,6 @@ class ZookeeperNode:
         self.broker.start()
         self._read_own_configs()
         self.election.on_connected(True)
-
-    @property
-    def _control_listener(self) -> str:
-        """Name of the listener for the controller's orders and for requests to the controller."""
-        name = self.ensemble.control_plane_listener
-        return (name or self.config.inter_broker_listener_name).upper()
 
     def _identify(self, cluster_id: str) -> dict[str, MetaProperties]:
         """The identities of the readable log directories. ``meta.properties`` of version 0 has no directory
@@ -323,7 +321,7 @@ class ZookeeperNode:
             self.channels,
             self.journal.committed_image,
             int(config.node_id),
-            self._control_listener,
+            _control_listener(self),
         )
         assert self.broker is not None
         self.controller = ZookeeperController(
@@ -410,6 +408,15 @@ class ZookeeperNode:
             return self._enrolment.controller_endpoint
         endpoint = self.election.controller_endpoint
         return None if endpoint is None else (self.election.controller_id, endpoint)
+
+    def named_controller(self) -> int | None:
+        """The controller that ZooKeeper names, or a later one whose orders this broker follows: so a broker
+        that names others names their controller, as in Kafka. None under a KRaft controller."""
+        election, orders = self.election, self.control_requests
+        if election.is_kraft:
+            return None
+        is_later = orders.controller_epoch > election.known_epoch
+        return orders.controller_id if is_later else election.controller_id
 
     @property
     def is_ready(self) -> bool:
@@ -511,10 +518,6 @@ class ZookeeperNode:
 
         self._config_watch.read(entity, on_read)
 
-    def _address_rate(self, host: str) -> float | None:
-        """How many connections the address `host` may make in a second; None without a limit."""
-        return None if self.broker is None else self.broker.quotas.connection_rate(host)
-
     def _scram_credential(self, mechanism: str, user: str) -> ScramCredential | None:
         if self.broker is None:
             return None
@@ -605,9 +608,18 @@ def _no_features() -> Features:
     return Features({}, {}, -1)
 
 
+def _address_rate(node: ZookeeperNode, host: str) -> float | None:
+    """How many connections the address `host` may make in a second; None without a limit."""
+    return None if node.broker is None else node.broker.quotas.connection_rate(host)
+
+
+def _control_listener(node: ZookeeperNode) -> str:
+    """Name of the listener for the controller's orders and for requests to the controller."""
+    name = node.ensemble.control_plane_listener
+    return (name or node.config.inter_broker_listener_name).upper()
+
+
 def _follow_controller(node: ZookeeperNode) -> None:
-    """The controller has changed. Metadata responses name the controller only if it is a broker; for a KRaft
-    controller they name any broker."""
+    """The controller has changed."""
     assert node.broker is not None
-    node.broker.names_controller = not node.election.is_kraft
     node.broker.on_controller_change()
