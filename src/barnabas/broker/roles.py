@@ -59,6 +59,11 @@ class HasNodeId(Protocol):
     def node_id(self) -> int: ...
 
 
+class HasListeners(Protocol):
+    @property
+    def listeners(self) -> ClientListeners: ...
+
+
 class HasReplicas(Protocol):
     @property
     def replicas(self) -> ReplicaTable: ...
@@ -149,6 +154,8 @@ class MetadataRole(
     HasClusterId,
     HasMetadataHold,
     NamesController,
+    HasNodeId,
+    HasListeners,
     Protocol,
 ):
     """Brokers, topics and leaders as the clients of one listener may see them."""
@@ -253,8 +260,7 @@ class TokenRole(HasImage, HasConfig, Protocol):
     """Delegation tokens, and the key of their HMACs."""
 
 
-class DynamicConfigRole(HasPorts, HasImage, HasLogs, HasNodeId, HasReplicas, Protocol):
-    @property
-    def listeners(self) -> ClientListeners: ...
-
+class DynamicConfigRole(
+    HasPorts, HasImage, HasLogs, HasNodeId, HasListeners, HasReplicas, Protocol
+):
     def broker_texts(self) -> dict[str, str]: ...

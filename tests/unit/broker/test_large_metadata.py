@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from barnabas.broker.cluster_view import ClusterView
 from barnabas.broker.handlers import metadata
 from barnabas.client.network.connection import ChannelError
 from barnabas.sim.cluster import CLIENT_PORT
@@ -96,3 +99,15 @@ def test_partitions_that_wait_for_a_successor_are_described_in_parts(cluster: Cl
     broker.metadata_hold.on_reached(1)
     cluster.until(lambda: answer.is_there)
     assert sizes(answer.value) == SIZES
+
+
+def test_the_broker_that_answers_is_listed_where_none_is_unfenced() -> None:
+    broker = Cluster(1).broker()
+    [listener] = broker.listeners.endpoints
+    context = RequestContext(api_key=MetadataRequest.API_KEY, api_version=12, listener=listener)
+    unfenced = metadata.handle(MetadataRequest(topics=[]), context, broker)
+    broker.image.brokers[1] = replace(broker.image.brokers[1], fenced=True)
+    assert not ClusterView(broker.image, listener).live_brokers(broker.metadata_hold.shown())
+    fenced = metadata.handle(MetadataRequest(topics=[]), context, broker)
+    assert isinstance(unfenced, MetadataResponse) and isinstance(fenced, MetadataResponse)
+    assert fenced.brokers == unfenced.brokers and len(fenced.brokers) == 1

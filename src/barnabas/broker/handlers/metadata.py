@@ -147,15 +147,25 @@ class _Description:
         broker, view = self._broker, self._view
         asked = self._request.include_cluster_authorized_operations
         return MetadataResponse(
-            brokers=[
-                MetadataResponseBroker(node_id=b.id, host=b.host, port=b.port, rack=b.rack)
-                for b in view.live_brokers(broker.metadata_hold.shown())
-            ],
+            brokers=self._brokers(),
             cluster_id=broker.cluster_id,
             controller_id=broker.controller_for_clients(view),
             topics=self._topics,
             cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
         )
+
+    def _brokers(self) -> list[MetadataResponseBroker]:
+        """The live brokers; where none is, the one that answers: after an empty list librdkafka 2.16 ends all
+        its connections and makes no other."""
+        broker = self._broker
+        live = self._view.live_brokers(broker.metadata_hold.shown())
+        at = None if live else broker.listeners.endpoints.get(self._ctx.listener)
+        if at is not None:
+            return [MetadataResponseBroker(node_id=broker.node_id, host=at.host, port=at.port)]
+        return [
+            MetadataResponseBroker(node_id=b.id, host=b.host, port=b.port, rack=b.rack)
+            for b in live
+        ]
 
     def _asked_topics(self) -> Iterator[None]:
         request, broker, topics = self._request, self._broker, self._topics
