@@ -320,6 +320,12 @@ class Machines(NodeFiles):
         return -1 if found is None else int(json.loads(found.data)["brokerid"])
 
 
+GIVEN_UP = (KafkaError._UNKNOWN_TOPIC, KafkaError._DESTROY)
+"""Ends of records that librdkafka did not send: after a broker of Kafka 3.9 that starts has listed no topic
+and no broker, it forgets what it had for them until it is destroyed. What else has no answer by then fails at
+the flush."""
+
+
 class Load:
     """Numbered records, acks=all and idempotent, from a thread until the block ends."""
 
@@ -348,9 +354,10 @@ class Load:
     def _run(self) -> None:
         producer = Producer({**self._client, "enable.idempotence": True, "linger.ms": 1,
                              "socket.timeout.ms": 5000, "request.timeout.ms": 5000,
-                             # A broker of Kafka 3.9 that starts knows no topic before the controller's first
-                             # request, and the client believes it.
-                             "topic.metadata.propagation.max.ms": 120000})  # fmt: skip
+                             # A broker of Kafka 3.9 that starts knows no topic and no broker before the
+                             # controller's first request, and the client believes it.
+                             "topic.metadata.propagation.max.ms": 120000,
+                             "metadata.recovery.rebootstrap.trigger.ms": 3000})  # fmt: skip
         number = 0
         while not self._ended.is_set():
             try:
@@ -364,12 +371,16 @@ class Load:
             producer.poll(0.005)
         left = producer.flush(40)
         if left:
-            self.failed.append(f"{left} records have no answer")
+            silent = sorted(set(range(number)) - set(self.acknowledged))
+            partitions = sorted({each % PARTITIONS for each in silent})
+            self.failed.append(
+                f"{left} records have no answer, from {silent[:3]} on, of partitions {partitions}"
+            )
 
     def _on_delivery(self, error: Any, message: Any) -> None:
         if error is None:
             self.acknowledged.append(int(message.value()))
-        elif error.code() != KafkaError._UNKNOWN_TOPIC:  # which was not sent
+        elif error.code() not in GIVEN_UP:
             self.failed.append(str(error))
 
 
