@@ -24,8 +24,11 @@ class RecordLedger:
     def __repr__(self) -> str:
         return f"RecordLedger({len(self)} records)"
 
-    def add(self, topic: str, partition: int, offset: int, value: bytes | None) -> None:
-        """A record was acknowledged. Raises `AssertionError` for two records at one offset."""
+    def add(self, topic: str, partition: int, offset: int | None, value: bytes | None) -> None:
+        """A record was acknowledged. Raises `AssertionError` for two records at one offset, and `ValueError`
+        for one without: a producer with acks=0 gets nothing acknowledged."""
+        if offset is None or offset < 0:
+            raise ValueError(f"{topic}-{partition}: acks=0 acknowledges no record, use 1 or all")
         of_partition = self.records.setdefault(TopicPartition(topic, partition), {})
         known = of_partition.setdefault(offset, value)
         assert known == value, f"{topic}-{partition} acknowledged two records at offset {offset}"
