@@ -178,7 +178,9 @@ class ConsumerClient:
     def _of_others(
         self, consumer: Consumer, positions: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, tuple[int, str]]:
-        """Which of these another member of a consumer group was given in a later epoch than this one's."""
+        """Which of these another member of a consumer group was given in a later epoch than this one's. A
+        partition that this member has given up does not count: a coordinator lets a member commit what it
+        does not own, where its epoch is the present one, as in Kafka."""
         history, group, who = self.workload.history, self.plan.group, consumer.identity
         if who is None or who.generation < 0 or group not in history.coordinated:
             return {}
@@ -187,7 +189,10 @@ class ConsumerClient:
         return {
             tp: holder
             for tp, holder in held.items()
-            if holder is not None and holder[0] > who.generation and holder[1] != me
+            if tp in consumer.assignment
+            and holder is not None
+            and holder[0] > who.generation
+            and holder[1] != me
         }
 
     async def _come_and_go(self) -> None:

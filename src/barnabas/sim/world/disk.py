@@ -61,6 +61,8 @@ class SimDisk:
         self._fail_prefix = "/"
         self._fail_errno = errno.EIO
         self._process: ProcessDisk | None = None
+        self.rotted: set[str] = set()
+        """Paths of files in which a bit has flipped. What a process writes there later may have read it."""
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -134,6 +136,7 @@ class SimDisk:
         node = self.names[path]
         assert node is not None
         node.rot(position, bit)
+        self.rotted.add(path)
         self.totals["bits_rotted"] += 1
 
     def misread(self, path: str, position: int, bit: int = 0, times: int = 1) -> None:
