@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
 
 from tests.spark.commands import Command
 from tests.spark.conftest import MakeTopic
-from tests.spark.topics import read, write
+from tests.spark.topics import known_everywhere, read, write
 
 HEAD = """
 name = "job"
@@ -194,6 +194,7 @@ def test_a_first_batch_that_is_repeated_begins_where_it_began(
     job.fails(text, "MESSAGE_TOO_LARGE")
     admin.create_partitions([NewPartitions(source, 2)])[source].result(30)
     admin.create_topics([NewTopic(f"{source}-new", 1, -1)])[f"{source}-new"].result(30)
+    known_everywhere(bootstrap, source, 2)
     write(bootstrap, source, [b"20"], partition=1)
     write(bootstrap, f"{source}-new", [b"30"])
     limit_messages(admin, target, 1_000_000)

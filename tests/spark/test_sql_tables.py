@@ -129,8 +129,8 @@ def test_a_frame_and_a_view_read_what_is_there_at_each_use(
     admin.delete_records([where])[where].result(30)
     assert (frame.count(), count(spark, "moving")) == (5, 5)
     admin.create_partitions([NewPartitions(topic, 2)])[topic].result(30)
-    write(bootstrap, topic, [b"8"], partition=1)
     known_everywhere(bootstrap, topic, 2)
+    write(bootstrap, topic, [b"8"], partition=1)
     assert frame.count() == 6
     make_again(admin, topic)
     known_everywhere(bootstrap, topic, 1)
