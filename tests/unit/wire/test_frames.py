@@ -96,7 +96,7 @@ def test_a_large_frame_that_was_handed_on_is_kept_no_longer() -> None:
     frame = taken.pop().obj
     assert isinstance(frame, bytearray)
     assert len(frame) == 1 << 20
-    assert sys.getrefcount(frame) == 2  # this name and the argument
+    assert sys.getrefcount(frame) <= 2  # this name, and before Python 3.14 the argument
 
 
 def test_a_stranger_gets_memory_as_it_sends() -> None:
