@@ -53,8 +53,8 @@ def _check(where: str, node: SimNode, log: PartitionLog) -> None:
             end = header.next_offset
             known = log.epochs.epoch_of(header.base_offset)
             # The CRC does not cover it: a compaction copies a flipped bit into a whole file (shares 3812789).
-            readable = segment.path not in node.machine.disk.rotted
-            if readable and known != header.leader_epoch and header.base_offset >= deleted_to:
+            is_sound = segment.path not in node.machine.disk.rotted
+            if is_sound and known != header.leader_epoch and header.base_offset >= deleted_to:
                 raise Violation(
                     f"{where}: the batch at {header.base_offset} is of leader epoch"
                     f" {header.leader_epoch}, its cache says {known}: {log.epochs.entries()}"
