@@ -348,10 +348,9 @@ class Load:
     def _run(self) -> None:
         producer = Producer({**self._client, "enable.idempotence": True, "linger.ms": 1,
                              "socket.timeout.ms": 5000, "request.timeout.ms": 5000,
-                             # A broker of Kafka 3.9 that starts knows no topic and no broker before the
-                             # controller's first request, and the client believes it.
-                             "topic.metadata.propagation.max.ms": 120000,
-                             "metadata.recovery.rebootstrap.trigger.ms": 3000})  # fmt: skip
+                             # A broker of Kafka 3.9 that starts knows no topic before the controller's first
+                             # request, and the client believes it.
+                             "topic.metadata.propagation.max.ms": 120000})  # fmt: skip
         number = 0
         while not self._ended.is_set():
             try:
