@@ -17,6 +17,8 @@ from barnabas.wire.messages.kafka39.leader_and_isr_request import (
     LeaderAndIsrTopicState,
 )
 from barnabas.wire.messages.kafka39.update_metadata_request import (
+    UpdateMetadataBroker,
+    UpdateMetadataEndpoint,
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
@@ -306,3 +308,26 @@ def test_a_broker_that_names_others_names_their_controller(cluster: ZookeeperClu
     cluster.network.heal()
     cluster.wait(lambda: cluster.nodes[broker].election.controller_id == now, "it has read more")
     assert cluster.ask(broker, MetadataRequest(topics=[])).controller_id == now
+
+
+def test_a_broker_with_orders_of_a_kraft_controller_names_a_broker(cluster: ZookeeperCluster) -> None:
+    """It has not read yet that the controller has taken over: no client reaches that one."""
+    controller = cluster.wait_for_controller()
+    broker, epoch = other_than(cluster, controller), cluster.epoch_of(controller) + 1
+    live = [
+        UpdateMetadataBroker(
+            id=each, endpoints=[UpdateMetadataEndpoint(port=9092, host=f"n{each}", listener="PLAINTEXT")]
+        )
+        for each in cluster.nodes
+    ]
+    taken = UpdateMetadataRequest(
+        controller_id=101,
+        controller_epoch=epoch,
+        is_k_raft_controller=True,
+        broker_epoch=-1,
+        live_brokers=live,
+    )
+    assert cluster.ask(broker, taken).error_code == 0
+    assert cluster.nodes[broker].control_requests.controller_id == 101
+    assert not cluster.nodes[broker].election.is_kraft
+    assert cluster.ask(broker, MetadataRequest(topics=[])).controller_id in cluster.nodes

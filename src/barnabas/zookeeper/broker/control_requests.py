@@ -84,6 +84,8 @@ class ControlRequests:
         self._busy = False
         self.controller_epoch = -1
         self.controller_id = -1
+        self.is_kraft = False
+        """Whether that controller is a KRaft controller, which has taken the cluster over (KIP-866)."""
         self._has_metadata = False
         """Whether an UpdateMetadata has come since this process started."""
         self._refused_epoch = -1
@@ -95,6 +97,7 @@ class ControlRequests:
         self._check(request)
         self.controller_epoch = request.controller_epoch
         self.controller_id = request.controller_id
+        self.is_kraft = request.is_k_raft_controller
         if lacks_topic_ids(request):
             self._refuse_without_ids(request)
         parked = Parked()

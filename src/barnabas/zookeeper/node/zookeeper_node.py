@@ -415,8 +415,9 @@ class ZookeeperNode:
         election, orders = self.election, self.control_requests
         if election.is_kraft:
             return None
-        is_later = orders.controller_epoch > election.known_epoch
-        return orders.controller_id if is_later else election.controller_id
+        if orders.controller_epoch <= election.known_epoch:
+            return election.controller_id
+        return None if orders.is_kraft else orders.controller_id
 
     @property
     def is_ready(self) -> bool:
