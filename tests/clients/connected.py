@@ -180,11 +180,13 @@ class Deaths:
         self.all_act()
         victim = dies_as(self._access, kind, self.topic, self._group)
         self.cluster.kill(victim)
-        for name, seconds in self.all_act().items():
-            self.seconds.setdefault((name, kind), []).append(seconds)
-        if self._new_clients is not None:
-            self._let_new_clients_act(self._new_clients())
-        self.cluster.restart(victim)
+        try:
+            for name, seconds in self.all_act().items():
+                self.seconds.setdefault((name, kind), []).append(seconds)
+            if self._new_clients is not None:
+                self._let_new_clients_act(self._new_clients())
+        finally:  # the tests that follow have a whole cluster
+            self.cluster.restart(victim)
         wait_until_whole(self.cluster, self.topic)
         wait_until_whole(self.cluster, OFFSETS_TOPIC)
         return victim

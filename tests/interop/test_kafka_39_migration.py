@@ -17,7 +17,7 @@ from tests.process import launch
 from tests.process.migrating_machines import (
     BROKERS,
     TOPIC,
-    Load,
+    LoadOfOurs,
     Machines,
     back,
     check_read,
@@ -52,7 +52,7 @@ def machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machin
 
 def test_their_brokers_change_over_and_ours_replace_them_on_copies(machines: Machines) -> None:
     machines.begin()
-    with Load(machines) as load:
+    with LoadOfOurs(machines) as load:
         there(machines)
         create(machines, "in-dual-write")
         for node in BROKERS:
@@ -75,7 +75,7 @@ def test_their_brokers_change_over_and_ours_replace_them_on_copies(machines: Mac
 
 def test_their_migration_is_reverted_and_begun_again_past_every_death(machines: Machines) -> None:
     machines.begin()
-    with Load(machines) as load:
+    with LoadOfOurs(machines) as load:
         there(machines)
         machines.change_over(2)
         create(machines, "in-dual-write")
@@ -99,7 +99,7 @@ def test_their_migration_is_reverted_and_begun_again_past_every_death(machines: 
 def test_their_controller_dies_before_the_claim_and_after_it(machines: Machines) -> None:
     """It dies while the quorum waits for brokers, too. The other two steps at which it can die are above."""
     machines.begin()
-    with Load(machines) as load:
+    with LoadOfOurs(machines) as load:
         for number, at in enumerate(("before claim", "after Claimed")):
             there_past_deaths(machines, at)
             write_past_deaths(machines, f"attempt-{number}")

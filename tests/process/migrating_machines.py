@@ -24,7 +24,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.cli.connection.zookeeper_reader import read_znodes
 from barnabas.cli.local.free_ports import FreePorts
+from barnabas.client.network.channels import ChannelError
+from barnabas.client.network.tasks import TaskOutcome
+from barnabas.client.producers.producer import ProducerSettings
+from barnabas.client.records import Delivery, ProducerRecord
 from barnabas.config.properties import format_properties
+from barnabas.host.client import connect
+from barnabas.wire.errors import KafkaError as KafkaRefusal
 from barnabas.zookeeper.operations import NodeData
 from tests.peers import CLASS_PATH_39
 from tests.process import launch
@@ -375,6 +381,41 @@ class Load:
             self.acknowledged.append(int(message.value()))
         elif error.code() != KafkaError._UNKNOWN_TOPIC:  # which was not sent
             self.failed.append(str(error))
+
+
+class LoadOfOurs(Load):
+    """The same by Barnabas's own client. librdkafka 2.16 that is told of no broker, as by one of Apache Kafka
+    3.9 that starts, connects to none again for minutes; ours asks its bootstrap servers."""
+
+    IN_FLIGHT_MAX = 1000
+
+    def _run(self) -> None:
+        settings = ProducerSettings(
+            linger_ms=1.0, request_timeout_ms=5000.0, delivery_timeout_ms=180_000.0
+        )
+        number, answered = 0, 0
+
+        def on_answer(asked: int, outcome: TaskOutcome[Delivery]) -> None:
+            nonlocal answered
+            answered += 1
+            try:
+                outcome.result()
+            except (KafkaRefusal, ChannelError) as error:
+                self.failed.append(str(error))
+            else:
+                self.acknowledged.append(asked)
+
+        with connect(self._client["bootstrap.servers"]) as client:
+            producer = client.producer(settings).inner
+            while not self._ended.is_set():
+                if number - answered < self.IN_FLIGHT_MAX:
+                    record = ProducerRecord(TOPIC, b"%d" % number, partition=number % PARTITIONS)
+                    producer.send(record).when_done(partial(on_answer, number))
+                    number += 1
+                client.run_for(5.0)
+            client.call(producer.flush())
+        if answered != number:
+            self.failed.append(f"{number - answered} records have no answer")
 
 
 def may_start(machines: Machines, node: int) -> bool:
