@@ -64,13 +64,16 @@ def is_in_sync(client: AdminClient) -> bool:
     return all(len(part.isrs) == len(part.replicas) for part in found.values())
 
 
-def kill_in_turn(system: Barnabas, members: Program, seed: int) -> list[str]:
-    """Kill a node in each role until the members are done; what was killed."""
+def kill_in_turn(system: Barnabas, members: Program, seed: int, late_s: float) -> list[str]:
+    """Kill a node in each role until the members are done; what was killed. A kill that is due waits up to
+    `late_s` until all replicas are in sync."""
     client = AdminClient({"bootstrap.servers": system.bootstrap, "log_level": 0})
     killed: list[str] = []
+    due = time.monotonic()
     for number in itertools.count(seed):
-        due = time.monotonic() + KILL_EVERY_S
-        while time.monotonic() < due or not is_in_sync(client):
+        due = max(due + KILL_EVERY_S, time.monotonic())
+        latest = due + late_s
+        while (now := time.monotonic()) < due or (now < latest and not is_in_sync(client)):
             if members.process.poll() is not None:
                 return killed
             time.sleep(0.2)
@@ -90,6 +93,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--late", type=float, default=0, help="seconds that a kill waits for replicas in sync"
+    )
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="share-kills-") as name:
         directory = Path(name)
@@ -104,7 +110,7 @@ def main() -> int:
                 str(PATIENCE_S), log=directory / "members.txt", options=("-Xmx600m",),
             )  # fmt: skip
             try:
-                killed = kill_in_turn(system, members, asked.seed)
+                killed = kill_in_turn(system, members, asked.seed, asked.late)
                 lines = members.wait_for_all_lines(60)
             finally:
                 members.kill()
