@@ -384,8 +384,8 @@ class Load:
 
 
 class LoadOfOurs(Load):
-    """The same by Barnabas's own client. librdkafka 2.16 that learns of no broker, as from one of Apache Kafka
-    3.9 that starts, connects to none again for minutes; ours asks its bootstrap servers."""
+    """The same by Barnabas's own client. librdkafka 2.16 that learns of no broker, as from one of Apache
+    Kafka 3.9 that starts, connects to none again for minutes; ours asks its bootstrap servers."""
 
     IN_FLIGHT_MAX = 1000
 

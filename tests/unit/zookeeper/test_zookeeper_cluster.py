@@ -310,13 +310,16 @@ def test_a_broker_that_names_others_names_their_controller(cluster: ZookeeperClu
     assert cluster.ask(broker, MetadataRequest(topics=[])).controller_id == now
 
 
-def test_a_broker_with_orders_of_a_kraft_controller_names_a_broker(cluster: ZookeeperCluster) -> None:
+def test_a_broker_with_orders_of_a_kraft_controller_names_a_broker(
+    cluster: ZookeeperCluster,
+) -> None:
     """It has not read yet that the controller has taken over: no client reaches that one."""
     controller = cluster.wait_for_controller()
     broker, epoch = other_than(cluster, controller), cluster.epoch_of(controller) + 1
     live = [
         UpdateMetadataBroker(
-            id=each, endpoints=[UpdateMetadataEndpoint(port=9092, host=f"n{each}", listener="PLAINTEXT")]
+            id=each,
+            endpoints=[UpdateMetadataEndpoint(port=9092, host=f"n{each}", listener="PLAINTEXT")],
         )
         for each in cluster.nodes
     ]
