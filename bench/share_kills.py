@@ -121,17 +121,21 @@ def main() -> int:
 
 
 def lag(bootstrap: str) -> int:
-    """The records of the group that are not finished, as Kafka's tool says it."""
+    """The records of the group that are not finished, as Kafka's tool says it. It says "-" of a partition
+    whose leader has just died, so it is asked until every leader is back."""
     words = ["--bootstrap-server", bootstrap, "--describe", "--group", GROUP]
-    told = subprocess.run(
-        ["java", "-cp", CLASS_PATH, SHARE_GROUPS, *words],
-        check=True, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    rows = [line.split() for line in told.stdout.splitlines()]
-    lags = [row[4] for row in rows if len(row) > 4 and row[:2] == [GROUP, TOPIC]]
-    if not lags:
-        raise SystemExit(told.stdout)
-    return sum(int(text) for text in lags)
+    latest = time.monotonic() + PATIENCE_S
+    while True:
+        said = subprocess.run(
+            ["java", "-cp", CLASS_PATH, SHARE_GROUPS, *words],
+            check=True, capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+        rows = [line.split() for line in said.stdout.splitlines()]
+        lags = [row[4] for row in rows if len(row) > 4 and row[:2] == [GROUP, TOPIC]]
+        if lags and all(text.isdigit() for text in lags):
+            return sum(int(text) for text in lags)
+        if time.monotonic() > latest:
+            raise SystemExit(said.stdout)
 
 
 def report(records: int, killed: list[str], lines: list[str], left: int) -> int:
