@@ -210,20 +210,44 @@ class ShareGroups:
         def settled(errors: Errors) -> None:
             done = _by_topic(key for key in asked if key not in errors)
             failed = _by_topic(errors)
-            self._note(group_id, partial(offsets.on_initialized, done=done), bool(done))
-            self._note(group_id, partial(offsets.on_not_initialized, failed=failed), bool(failed))
-            on_done(errors)
+
+            def noted(refusal: KafkaError | None) -> None:
+                if refusal is not None:
+                    on_done(dict.fromkeys(asked, refusal) | errors)
+                else:
+                    on_done(errors)
+
+            # The second note is committed after the first, so that the answer waits for both.
+            not_begun = partial(offsets.on_not_initialized, failed=failed)
+            begun = partial(offsets.on_initialized, done=done)
+            self._note(group_id, not_begun, lambda _: None, wanted=bool(failed))
+            self._note(group_id, begun, noted, wanted=bool(done))
 
         def ask(key: SharePartitionKey, answered: Callable[[Any], None]) -> None:
             self.client.initialize(key, wanted.state_epoch, asked[key], answered)
 
         _ask_all(asked, ask, settled)
 
-    def _note(self, group_id: str, operation: Callable[..., GroupOutcome], wanted: bool) -> None:
-        if wanted:
-            self._broker.groups.write(
-                group_id, lambda machine, at: operation(machine.table, group_id)
-            )
+    def _note(
+        self,
+        group_id: str,
+        operation: Callable[..., GroupOutcome],
+        on_noted: Callable[[KafkaError | None], None],
+        *,
+        wanted: bool,
+    ) -> None:
+        """Note in the group what share coordinators did. `on_noted` is called when that is committed, so that
+        who has the answer also reads it; with the error if it was refused."""
+        if not wanted:
+            on_noted(None)
+            return
+
+        def done(result: Message | KafkaError | None) -> None:
+            on_noted(result if isinstance(result, KafkaError) else None)
+
+        self._broker.groups.write(
+            group_id, lambda machine, at: operation(machine.table, group_id), done
+        )
 
     def alter(
         self,
@@ -274,8 +298,13 @@ class ShareGroups:
         def settled(errors: Errors) -> None:
             failed = {key.topic_id: error for key, error in errors.items()}
             gone = frozenset(topic_id for topic_id in wanted if topic_id not in failed)
-            self._note(group_id, partial(offsets.on_deleted, topic_ids=gone), bool(gone))
-            on_done(None, {topic_id: failed.get(topic_id) for topic_id in wanted}, refused)
+
+            def noted(refusal: KafkaError | None) -> None:
+                outcome = {topic_id: failed.get(topic_id, refusal) for topic_id in wanted}
+                on_done(None, outcome, refused)
+
+            deleted = partial(offsets.on_deleted, topic_ids=gone)
+            self._note(group_id, deleted, noted, wanted=bool(gone))
 
         self._broker.groups.write(group_id, decide, done)
 
