@@ -16,7 +16,7 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -216,13 +216,24 @@ class DeltaTable:
         last = table.transaction_version(batch.job)
         if last is None or last < batch.number:
             return False
-        for commit in table.history(COMMITS_MAX) if last == batch.number else ():
-            if commit.get(PLANNED) == f"{batch.job} {batch.number} {batch.planned}":
+        is_whole = False
+        for commit in _standing(table.history(COMMITS_MAX)):
+            is_whole = commit["version"] == 0
+            job, _, number = str(commit.get(PLANNED, "")).rpartition(" ")[0].rpartition(" ")
+            if job != batch.job:
+                continue
+            if int(number) < batch.number:
+                return False  # the table was restored: its transaction identifiers stay
+            if commit[PLANNED] == f"{batch.job} {batch.number} {batch.planned}":
                 return True
+            break
+        else:
+            if is_whole:
+                return False
         raise LedgerError(
             f"table {self.path} has batch {last} of {batch.job}, and the job asks for batch"
-            f" {batch.number}: the checkpoint was rolled back or begun again. Restore the table to the"
-            " version before, or give the job another name"
+            f" {batch.number}: the checkpoint was rolled back or begun again. Restore the table to a version"
+            " before that batch, by its number, or give the job another name"
         )
 
     def _named(self, file: Path, staged: Path, batch: Batch) -> Any:
@@ -332,6 +343,22 @@ def open_delta(place: str) -> Any:
         return deltalake.DeltaTable(place, storage_options=options)
     except DeltaError as error:
         raise PipelineError(f"Delta table {place} cannot be opened: {error}") from error
+
+
+def _standing(history: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Commits, the newest first, without those that a ``RESTORE`` to an older version has undone. Ends where
+    a table was restored to a time, as the version is not told."""
+    end = None
+    for commit in history:
+        if end is not None and commit["version"] > end:
+            continue
+        if commit.get("operation") == "RESTORE":
+            to = commit["operationParameters"].get("version")
+            if to is None:
+                return
+            end = int(to)
+            continue
+        yield commit
 
 
 def _properties(batch: Batch) -> Any:

@@ -51,6 +51,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 PROPERTY = "barnabas.job."
+JOB, BATCH, PLANNED = "barnabas.job", "barnabas.batch", "barnabas.planned"
+"""In the summary of a snapshot."""
+PICKED = "source-snapshot-id"
+"""In the summary of a snapshot that another one was made of."""
 ATTEMPTS_MAX = 5
 RETRIES = "commit.retry.num-retries"
 
@@ -190,7 +194,7 @@ class IcebergTable:
         return self._open()
 
     def _is_there(self, table: Any, batch: Batch) -> bool:
-        found = table.properties.get(PROPERTY + batch.job)
+        found = standing_batch(table, batch.job)
         if found is None:
             return False
         number, _, planned = found.partition(" ")
@@ -201,7 +205,7 @@ class IcebergTable:
         raise LedgerError(
             f"table {self.name} has batch {number} of {batch.job}, and the job asks for batch"
             f" {batch.number}: the checkpoint was rolled back or begun again. Roll the table back to the"
-            " snapshot before, or give the job another name"
+            " snapshot before that batch, or give the job another name"
         )
 
     def _moved(self, file: Path, folder: Path, batch: Batch) -> str:
@@ -221,9 +225,9 @@ class IcebergTable:
                 with table.transaction() as change:
                     self._grow(table, change, arrow_schema(rows.schema))
                     self._summary = {
-                        "barnabas.job": batch.job,
-                        "barnabas.batch": str(batch.number),
-                        "barnabas.planned": batch.planned,
+                        JOB: batch.job,
+                        BATCH: str(batch.number),
+                        PLANNED: batch.planned,
                     }
                     put(change)
                     change.set_properties({PROPERTY + batch.job: f"{batch.number} {batch.planned}"})
@@ -264,6 +268,35 @@ class IcebergTable:
         if self._rules.check_columns(self.name, there, given):
             with change.update_schema() as update:
                 update.union_by_name(schema)
+
+
+def standing_batch(table: Any, job: str) -> str | None:
+    """Number and digest of the last batch of `job` in the table. The property that says it stays where a
+    table is rolled back to an older snapshot; then it is the last batch of the snapshots that remain. Raises
+    `LedgerError` where those have expired."""
+    found: str | None = table.properties.get(PROPERTY + job)
+    batches = {
+        snapshot.snapshot_id: f"{summary[BATCH]} {summary[PLANNED]}"
+        for snapshot in table.metadata.snapshots
+        if (summary := snapshot.summary) is not None and summary[JOB] == job
+    }
+    if found is None or found not in batches.values():
+        return found
+    snapshot = table.current_snapshot()
+    while snapshot is not None:
+        summary = snapshot.summary
+        picked = None if summary is None else summary[PICKED]
+        for number in (snapshot.snapshot_id, None if picked is None else int(picked)):
+            if number in batches:
+                return batches[number]
+        if snapshot.sequence_number == 1:
+            return None  # the table's first; one without a parent may have lost it
+        parent = snapshot.parent_snapshot_id
+        snapshot = None if parent is None else table.snapshot_by_id(parent)
+    raise LedgerError(
+        f"table {table.name()[-1]} was rolled back to a snapshot before batch {found.split()[0]} of {job},"
+        " and the snapshots that tell which one came before have expired: give the job another name"
+    )
 
 
 def folder_of(table: Any) -> str:
