@@ -130,6 +130,13 @@ REFUSED = [
     OtherTable("version-6", versions(6), refused="identityColumns"),
     OtherTable("version-8", versions(8), refused="protocol"),
     OtherTable("bytes-partition", versions(2), parts=("value",), refused="partitioned by value"),
+    OtherTable(
+        "time-partition",
+        versions(2),
+        [OFFSET, VALUE, column("at", "timestamp")],
+        parts=("at",),
+        refused="partitioned by at, which is timestamp: .*without its time zone",
+    ),
 ]
 
 

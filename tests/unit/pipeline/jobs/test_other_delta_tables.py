@@ -133,7 +133,7 @@ def test_the_partitioning_of_the_table_counts(parts: tuple[str, ...], tmp_path: 
 def test_a_table_is_made_with_partitions_of_any_type_that_comes_back(tmp_path: Path) -> None:
     values = {
         "double": pa.array([1.5, float("inf"), None]),
-        "timestamp": pa.array([0, 1_700_000_000_000_001, None], pa.timestamp("us", "UTC")),
+        "local": pa.array([0, 1_700_000_000_000_001, None], pa.timestamp("us")),
         "decimal": pa.array(["1.50", "-3.00", None]).cast(pa.decimal128(10, 2)),
     }
     for name, part in values.items():
@@ -143,9 +143,13 @@ def test_a_table_is_made_with_partitions_of_any_type_that_comes_back(tmp_path: P
         assert table.append(ArrowFrame(rows), Batch("job", 0, "x"))
         found = deltalake.DeltaTable(path).to_pyarrow_table().sort_by("id")
         assert found.to_pylist() == rows.to_pylist()
-    table = DeltaTable(str(tmp_path / "bytes"), TableRules(partition_by=("value",)))
-    with pytest.raises(TableRefusedError, match="which is binary"):
-        table.append(batch_of(ROWS), Batch("job", 0, "x"))
+    refused = {"binary": pa.array([b"a"]), "timestamp": pa.array([0], pa.timestamp("us", "UTC"))}
+    for name, part in refused.items():
+        for rules in (TableRules(("part",)), TableRules(("part",), upsert_by=("id",))):
+            table = DeltaTable(str(tmp_path / "refused"), rules)
+            with pytest.raises(TableRefusedError, match=f"which is {name}"):
+                table.append(frame(id=pa.array([1]), part=part), Batch("job", 0, "x"))
+    assert not (tmp_path / "refused").exists()
 
 
 def test_a_table_with_rules_grows_and_lacks_columns_as_others_do(tmp_path: Path) -> None:

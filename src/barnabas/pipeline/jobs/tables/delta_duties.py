@@ -40,8 +40,12 @@ APPEND_ONLY = "delta.appendOnly"
 MAPPING_MODE = "delta.columnMapping.mode"
 CONSTRAINT = "delta.constraints."
 GENERATED = "delta.generationExpression"
-NO_PARTS = frozenset({"binary"})
-"""Types whose partition values deltalake writes otherwise than it reads them."""
+NO_PARTS = {
+    "binary": "bytes are not safe in the names of partitions",
+    "timestamp": "deltalake writes such a value without its time zone, and Spark takes it for one of its"
+    " session's; a date or timestamp_ntz has none",
+}
+"""Types whose partition values deltalake writes otherwise than it or others read them, with the reason."""
 PLAIN_PARTS = frozenset({"boolean", "byte", "short", "integer", "long", "string", "date"})
 """Types whose values have one text, in names of Spark's folders and in Delta's log."""
 
@@ -96,10 +100,9 @@ def duties_of(table: Any, place: str) -> DeltaDuties:
 
 def check_part(place: str, name: str, type_: Any) -> None:
     """Raises `TableRefusedError` for a column by which no table is partitioned here."""
-    if type_ in NO_PARTS:
+    if isinstance(type_, str) and type_ in NO_PARTS:
         raise TableRefusedError(
-            f"Delta table {place} is partitioned by {name}, which is {type_}: bytes are not safe in the names"
-            " of partitions"
+            f"Delta table {place} is partitioned by {name}, which is {type_}: {NO_PARTS[type_]}"
         )
 
 

@@ -139,12 +139,12 @@ class DeltaTable:
 
     def _starts_with_files(self, rows: BatchRows) -> bool:
         """Whether a table that is not there yet begins with the commit of the tasks' files."""
-        if self._rules.upsert_by:
-            return False
         types = {field.name: field.dataType.jsonValue() for field in rows.schema.fields}
         for name in self._rules.partition_by:
             check_part(self.path, name, types.get(name))
-        return all(types.get(column) in PLAIN_PARTS for column in self._rules.partition_by)
+        return not self._rules.upsert_by and all(
+            types.get(column) in PLAIN_PARTS for column in self._rules.partition_by
+        )
 
     def _take_files(self, table: Any, rows: BatchRows, batch: Batch) -> None:
         if self._in_store:
