@@ -1,4 +1,4 @@
-"""Tables that were restored or rolled back: what stands in them counts, not what identifiers still tell."""
+"""Tables that were restored or rolled back: what is in them counts, not what identifiers say."""
 
 from __future__ import annotations
 

@@ -25,6 +25,7 @@ from barnabas.pipeline.errors import PipelineError
 from barnabas.pipeline.jobs.job_file import Job
 from barnabas.pipeline.jobs.tables import delta_duties, iceberg_duties
 from barnabas.pipeline.jobs.tables.batch_files import STAGED, sync
+from barnabas.pipeline.jobs.tables.delta_rewrites import DeltaRewrites
 from barnabas.pipeline.jobs.tables.delta_table import open_delta
 from barnabas.pipeline.jobs.tables.parquet_table import (
     COLUMN,
@@ -75,6 +76,7 @@ def compact_delta(path: str, target_bytes: int = TARGET_BYTES) -> Compacted:
     if table is None:
         raise PipelineError(f"there is no Delta table at {path}")
     delta_duties.duties_of(table, path)
+    DeltaRewrites(as_folder(path)).check(table)
     try:
         found = table.optimize.compact(target_size=target_bytes)
     except DeltaError as error:

@@ -40,6 +40,7 @@ from barnabas.pipeline.jobs.tables.delta_duties import (
     duties_of,
     type_text,
 )
+from barnabas.pipeline.jobs.tables.delta_rewrites import DeltaRewrites
 from barnabas.pipeline.jobs.tables.table_rules import (
     NO_RULES,
     TableRules,
@@ -89,6 +90,7 @@ class DeltaTable:
         self.partition_by = rules.partition_by
         """Folders of the files that tasks write: none where deltalake writes the rows."""
         self._rules = rules
+        self._rewrites = DeltaRewrites(self.path)
 
     def begin(self) -> None:
         """Clean up what an earlier run of a job has left. For the start of a run. Raises `TableRefusedError`
@@ -135,6 +137,8 @@ class DeltaTable:
                 f"Delta table {self.path} has {APPEND_ONLY}: it is appended to, and not upserted"
             )
         self.partition_by = () if duties.by_rows else duties.partition_by
+        if self._rules.upsert_by:
+            self._rewrites.check(table)
         return duties
 
     def _starts_with_files(self, rows: BatchRows) -> bool:
@@ -347,7 +351,7 @@ def open_delta(place: str) -> Any:
 
 def _standing(history: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Commits, the newest first, without those that a ``RESTORE`` to an older version has undone. Ends where
-    a table was restored to a time, as the version is not told."""
+    a table was restored to a time, whose version is unknown."""
     end = None
     for commit in history:
         if end is not None and commit["version"] > end:
