@@ -116,3 +116,15 @@ def test_a_table_is_made_with_partitions_of_any_type_that_comes_back(tmp_path: P
     rows = pa.table({"part": [1.5, float("nan")]})
     with pytest.raises(TableRefusedError, match="partitioned by a column that is double"):
         table.append(ArrowFrame(rows), Batch("job", 0, "x"))
+
+
+def test_a_null_and_an_empty_text_are_two_partitions(tmp_path: Path) -> None:
+    properties = catalog_of(tmp_path)
+    table = IcebergTable(NAME, properties, TableRules(partition_by=("part",)))
+    parts = ["", None, "=", "__HIVE_DEFAULT_PARTITION__", "a/b"]
+    rows = pa.table({"id": list(range(len(parts))), "part": parts})
+    assert table.append(ArrowFrame(rows), Batch("job", 0, "x"))
+    found = load_catalog("default", **properties).load_table(NAME)
+    assert found.scan().to_arrow().sort_by("id").to_pylist() == rows.to_pylist()
+    # Spark takes the column from the partition of its file.
+    assert {task.file.partition[0] for task in found.scan().plan_files()} == set(parts)

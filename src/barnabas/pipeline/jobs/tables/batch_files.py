@@ -86,9 +86,12 @@ class FrameRows:
             return frame, partition_by
         # Spark leaves out of a file what its folder names.
         parts = tuple(f"{PART}{number}" for number in range(len(partition_by)))
-        for part, column in zip(parts, partition_by, strict=True):
-            frame = frame.withColumn(part, frame[f"`{column}`"])
-        return frame, parts
+        # It has one folder for null and for an empty text, which are two partitions here.
+        named = [
+            f"concat('=', cast(`{column}` as string)) as {part}"
+            for part, column in zip(parts, partition_by, strict=True)
+        ]
+        return frame.selectExpr("*", *named), parts
 
 
 def clear_staged(table: str) -> None:
