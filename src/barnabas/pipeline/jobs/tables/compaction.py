@@ -27,6 +27,7 @@ from barnabas.pipeline.jobs.tables import delta_duties, iceberg_duties
 from barnabas.pipeline.jobs.tables.batch_files import STAGED, sync
 from barnabas.pipeline.jobs.tables.delta_rewrites import DeltaRewrites
 from barnabas.pipeline.jobs.tables.delta_table import open_delta
+from barnabas.pipeline.jobs.tables.iceberg_rewrites import IcebergRewrites
 from barnabas.pipeline.jobs.tables.parquet_table import (
     COLUMN,
     COMPACTION,
@@ -101,6 +102,7 @@ def compact_iceberg(
     except NoSuchTableError as error:
         raise PipelineError(str(error)) from error
     iceberg_duties.duties_of(table, name)
+    IcebergRewrites(name).check(table)
     lots = list(_lots_of(table, target_bytes))
     before = after = 0
     if not lots:

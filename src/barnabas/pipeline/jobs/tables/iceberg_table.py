@@ -34,6 +34,7 @@ from barnabas.pipeline.jobs.tables.batch_files import (
     sync,
 )
 from barnabas.pipeline.jobs.tables.iceberg_duties import IcebergDuties, duties_of, fitted, parts_of
+from barnabas.pipeline.jobs.tables.iceberg_rewrites import IcebergRewrites
 from barnabas.pipeline.jobs.tables.table_rules import (
     NO_RULES,
     TableRules,
@@ -91,6 +92,7 @@ class IcebergTable:
         self._catalog = open_catalog(properties)
         self.partition_by = rules.partition_by
         self._rules = rules
+        self._rewrites = IcebergRewrites(name)
 
     def begin(self) -> None:
         """Clean up what an earlier run of a job has left. For the start of a run. Raises `TableRefusedError`
@@ -147,6 +149,8 @@ class IcebergTable:
         duties = duties_of(table, self.name)
         agreed_parts(self.name, self._rules.partition_by, parts_of(table))
         self.partition_by = duties.partition_by
+        if self._rules.upsert_by:
+            self._rewrites.check(table)
         return duties
 
     @contextmanager
@@ -238,6 +242,7 @@ class IcebergTable:
                 table = self._open()
                 if self._is_there(table, batch):
                     return False
+                self._duties_of(table)  # what came between may ask for more
         raise AssertionError("the last try raises")
 
     def _add(self, change: Any, files: list[str]) -> None:
