@@ -92,7 +92,7 @@ bench: venv ## Figures beside Kafka's and beside Spark's connector (after `make 
 interop: venv ## All tests with other people's clients and Apache Kafka beside us; fails where these are missing (ALL=1: all programs, not a third); two runs at a time
 	$(if $(ALL),BARNABAS_ALL=1 )$(BIN)/python -m tools.run_interop $(ARGS)
 
-peers: ## Apache Kafka 4.4.0 into peers/libs44, 4.3.0 into peers/libs, its clients and Connect into peers/clients, 3.9.1 with its ZooKeeper into peers/libs39, Apache Flink into peers/flink, Apache Camel into peers/camel, Debezium into peers/debezium, Hadoop's S3A and an S3 server, for benchmarks and comparisons
+peers: ## Apache Kafka 4.4.0 into peers/libs44, 4.3.0 into peers/libs, its clients and Connect into peers/clients, 3.9.1 with its ZooKeeper into peers/libs39, Apache Flink into peers/flink, Apache Camel into peers/camel, Vert.x into peers/vertx, Apache Pekko into peers/pekko, Debezium into peers/debezium, Hadoop's S3A and an S3 server, for benchmarks and comparisons
 	$(PYTHON) -m tools.peers
 
 GENERATED := src/barnabas/wire/messages src/barnabas/metadata/records src/barnabas/group/records src/barnabas/share/records src/barnabas/transaction/records

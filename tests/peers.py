@@ -65,6 +65,14 @@ CAMEL_VERSION = "4.22.0"
 CAMEL = LIBS.with_name("camel")
 CLASS_PATH_CAMEL = f"{CAMEL}/*"
 
+VERTX_VERSION = "5.0.7"
+VERTX = LIBS.with_name("vertx")
+CLASS_PATH_VERTX = f"{VERTX}/*"
+
+PEKKO_VERSION = "1.1.0"
+PEKKO = LIBS.with_name("pekko")
+CLASS_PATH_PEKKO = f"{PEKKO}/*"
+
 DEBEZIUM_VERSION = "3.6.1.Final"
 DEBEZIUM = LIBS.with_name("debezium")
 CLASS_PATH_DEBEZIUM = f"{CLASS_PATH_CLIENTS}:{DEBEZIUM}/*"
@@ -145,6 +153,18 @@ def _no_flink() -> str | None:
     return _no_java()
 
 
+def _no_vertx() -> str | None:
+    if not (VERTX / f"vertx-kafka-client-{VERTX_VERSION}.jar").is_file():
+        return f"Vert.x {VERTX_VERSION} is not in peers/vertx: run `make peers`"
+    return _no_java()
+
+
+def _no_pekko() -> str | None:
+    if not (PEKKO / f"pekko-connectors-kafka_2.13-{PEKKO_VERSION}.jar").is_file():
+        return f"Apache Pekko's connector {PEKKO_VERSION} is not in peers/pekko: run `make peers`"
+    return _no_java()
+
+
 def _no_camel() -> str | None:
     if not (CAMEL / f"camel-kafka-{CAMEL_VERSION}.jar").is_file():
         return f"Apache Camel {CAMEL_VERSION} is not in peers/camel: run `make peers`"
@@ -197,6 +217,8 @@ _CHECKS: dict[str, Callable[[], str | None]] = {
     "kafka39": _no_kafka_39,
     "flink": _no_flink,
     "camel": _no_camel,
+    "vertx": _no_vertx,
+    "pekko": _no_pekko,
     "debezium": _no_debezium,
     "kafka44": _no_kafka_44,
     "s3": _no_s3,

@@ -1,8 +1,9 @@
 """Brings other people's programs for tests into ``peers/others``: part of ``make peers``.
 
 A Python program has an environment of its own, which pip installs from ``tools/programs/NAME.lock`` with
-hashes. npm installs KafkaJS. rsyslog and syslog-ng are unpacked from Debian's packages. Go builds its program
-where a test asks for it. Go builds the collector here first, and cargo its crates: both take minutes.
+hashes. npm installs KafkaJS and @platformatic/kafka. rsyslog and syslog-ng are unpacked from Debian's
+packages. Go builds its program where a test asks for it. Go builds the collector here first, and cargo its
+crates: both take minutes.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ COLLECTOR_MODULE = GO_MODULE.with_name("collector")
 COLLECTOR = FOLDER / "collector"
 RUST_PACKAGE = GO_MODULE.with_name("rust")
 RUST_TARGET = FOLDER / "rust-target"
+NODE = {"kafkajs": "kafkajs", "platformatic-kafka": "@platformatic/kafka"}
+"""Folder → the package that npm installs there."""
 DEBIAN = {
     "rsyslog": (
         "rsyslog",
@@ -135,12 +138,12 @@ def bring_python(name: str) -> None:
         install(FOLDER / name, lock)
 
 
-def bring_kafkajs() -> None:
-    folder = FOLDER / "kafkajs"
-    lock = LOCKS / "kafkajs" / "package-lock.json"
-    if is_here(folder, lock) and (folder / "node_modules" / "kafkajs").exists():
+def bring_node(name: str) -> None:
+    folder = FOLDER / name
+    lock = LOCKS / name / "package-lock.json"
+    if is_here(folder, lock) and (folder / "node_modules").exists():
         return
-    shutil.copytree(LOCKS / "kafkajs", folder, dirs_exist_ok=True)
+    shutil.copytree(LOCKS / name, folder, dirs_exist_ok=True)
     subprocess.run(["npm", "ci", "--silent", "--no-audit", "--no-fund"], cwd=folder, check=True)
 
 
@@ -177,8 +180,8 @@ def bring() -> list[str]:
     steps: list[tuple[str, Callable[[str], None]]] = []
     steps += [(lock.stem, bring_python) for lock in sorted(LOCKS.glob("*.lock"))]
     steps += [(name, bring_debian) for name in DEBIAN]
-    steps += [("kafkajs", lambda _: bring_kafkajs()), ("rust-target", lambda _: bring_rust())]
-    steps += [("collector", lambda _: bring_collector())]
+    steps += [(name, bring_node) for name in NODE]
+    steps += [("rust-target", lambda _: bring_rust()), ("collector", lambda _: bring_collector())]
     for name, step in steps:
         try:
             step(name)

@@ -3,9 +3,10 @@
 Apache Kafka 4.4.0 goes into peers/libs44, 4.3.0 into peers/libs, its Java clients and Connect alone into
 peers/clients, what joins Kafka 4 to Log4j into peers/logging, Kafka 3.9.1 with its ZooKeeper into
 peers/libs39, programs that use transactions into peers/programs, Apache Flink into peers/flink, Apache Camel
-into peers/camel, Debezium into peers/debezium, Spark's Kafka connector into peers/spark, kafka-python's own
-tests into peers/python, Hadoop's S3A into peers/s3, and moto, a server of S3's protocol, into an environment
-of its own in peers/s3-server. Other people's programs go into peers/others (`tools.other_programs`).
+into peers/camel, Vert.x into peers/vertx, Apache Pekko into peers/pekko, Debezium into peers/debezium,
+Spark's Kafka connector into peers/spark, kafka-python's own tests into peers/python, Hadoop's S3A into
+peers/s3, and moto, a server of S3's protocol, into an environment of its own in peers/s3-server. Other
+people's programs go into peers/others (`tools.other_programs`).
 ``make test`` brings peers/clients (34 MB) by itself, by `problem_of_clients`.
 
 Where the variable MAVEN_CENTRAL names a repository, the jars of ``NAME.lock`` are downloaded from it.
@@ -41,6 +42,8 @@ SETS = {
     "programs": PEERS / "programs",
     "flink": PEERS / "flink",
     "camel": PEERS / "camel",
+    "vertx": PEERS / "vertx",
+    "pekko": PEERS / "pekko",
     "debezium": PEERS / "debezium",
     "spark": PEERS / "spark",
     "s3": PEERS / "s3",

@@ -72,7 +72,7 @@ def _brought(
         takes_lines,
         gives_lines,
         never_doubles,
-        bends,
+        bends=bends,
     )
 
 
@@ -104,7 +104,7 @@ def _installed(name: str) -> str | None:
     return None if shutil.which(name) else f"{name} is not installed"
 
 
-def _go(name: str, module: str) -> Program:
+def _go(name: str, module: str, tried: str = COPIES) -> Program:
     def missing() -> str | None:
         return other_programs.go_problem()
 
@@ -114,7 +114,7 @@ def _go(name: str, module: str) -> Program:
     def command(work: Work) -> list[str]:
         return [str(other_programs.go_program()), name, work.bootstrap, *_member(work)]
 
-    return Program(name, COPIES, command, version, missing)
+    return Program(name, tried, command, version, missing)
 
 
 COLLECTOR = """
@@ -177,23 +177,24 @@ def _rdkafka_version() -> str:
     return f"{other_programs.crate_version('rdkafka')} with librdkafka {library}"
 
 
-def _kafkajs() -> Program:
-    folder = other_programs.FOLDER / "kafkajs" / "node_modules" / "kafkajs"
+def _node(name: str, folder_name: str, script: str, bends: str = "") -> Program:
+    """A library of Node.js; the script gets the folder that has it."""
+    folder = other_programs.FOLDER / folder_name
+    package = folder / "node_modules" / other_programs.NODE[folder_name]
 
     def missing() -> str | None:
-        if not folder.exists():
-            return "KafkaJS is not in peers: run `make peers`"
+        if not package.exists():
+            return f"{name} is not in peers: run `make peers`"
         return _installed("node")
 
     def version() -> str:
-        return str(json.loads((folder / "package.json").read_text())["version"])
+        return str(json.loads((package / "package.json").read_text())["version"])
 
     def command(work: Work) -> list[str]:
-        script = str(HERE / "scripts" / "kafkajs_copy.cjs")
-        words = ["node", script, work.bootstrap, *_member(work)]
-        return ["env", f"NODE_PATH={folder.parent}", *words]
+        words = [str(HERE / "scripts" / script), str(folder), work.bootstrap, *_member(work)]
+        return ["node", *words]
 
-    return Program("KafkaJS", COPIES, command, version, missing)
+    return Program(name, COPIES, command, version, missing, bends=bends)
 
 
 PROGRAMS = (
@@ -201,16 +202,42 @@ PROGRAMS = (
     _of_environment("confluent-kafka", "confluent_copy.py"),
     _of_environment("kafka-python", "kafka_python_copy.py"),
     _of_environment("aiokafka", "aiokafka_copy.py"),
-    _kafkajs(),
+    _node("KafkaJS", "kafkajs", "kafkajs_copy.cjs"),
+    _node(
+        "@platformatic/kafka",
+        "platformatic-kafka",
+        "platformatic_copy.mjs",
+        "its consumer asks a coordinator that is gone until it gives up; a new one continues",
+    ),
     _go("franz-go", "github.com/twmb/franz-go"),
     _go("sarama", "github.com/IBM/sarama"),
     _go("kafka-go", "github.com/segmentio/kafka-go"),
+    _go(
+        "Watermill",
+        "github.com/ThreeDotsLabs/watermill-kafka/v3",
+        "a router's handler copies each record",
+    ),
     _collector(),
     _rust("rdkafka", COPIES, _rdkafka_version),
     _rust(
         "rskafka",
         "each partition's records go to the partition of the same number, without a group",
         functools.partial(other_programs.crate_version, "rskafka"),
+    ),
+    _brought(
+        "Arroyo",
+        "arroyo_copy.py",
+        "sentry-arroyo",
+        "a stream processor's step writes each record, and the next step commits it",
+        _member,
+    ),
+    _brought(
+        "kstreams",
+        "kstreams_copy.py",
+        "kstreams",
+        "a stream's function copies each record and then commits it",
+        _member,
+        bends="its producer asks for `acks=1` where nothing else is configured",
     ),
     _brought("FastStream", "faststream_copy.py", "faststream", COPIES, _member),
     _brought(

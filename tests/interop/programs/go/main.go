@@ -9,6 +9,9 @@ import (
 	"strings"
 
 	"github.com/IBM/sarama"
+	"github.com/ThreeDotsLabs/watermill"
+	wkafka "github.com/ThreeDotsLabs/watermill-kafka/v3/pkg/kafka"
+	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -20,7 +23,9 @@ type job struct {
 
 func main() {
 	work := job{strings.Split(os.Args[2], ","), os.Args[3], os.Args[4], os.Args[5]}
-	copies := map[string]func(job) error{"franz-go": byFranz, "kafka-go": byKafkaGo, "sarama": bySarama}
+	copies := map[string]func(job) error{
+		"franz-go": byFranz, "kafka-go": byKafkaGo, "sarama": bySarama, "Watermill": byWatermill,
+	}
 	log.Fatal(copies[os.Args[1]](work))
 }
 
@@ -116,4 +121,34 @@ func bySarama(work job) error {
 			fmt.Fprintln(os.Stderr, err)
 		}
 	}
+}
+
+func byWatermill(work job) error {
+	logger := watermill.NewStdLogger(false, false)
+	reading := wkafka.DefaultSaramaSubscriberConfig()
+	reading.Consumer.Offsets.Initial = sarama.OffsetOldest
+	subscriber, err := wkafka.NewSubscriber(wkafka.SubscriberConfig{
+		Brokers: work.servers, Unmarshaler: wkafka.DefaultMarshaler{}, ConsumerGroup: work.group,
+		OverwriteSaramaConfig: reading,
+	}, logger)
+	if err != nil {
+		return err
+	}
+	writing := wkafka.DefaultSaramaSyncPublisherConfig()
+	writing.Producer.RequiredAcks = sarama.WaitForAll
+	publisher, err := wkafka.NewPublisher(wkafka.PublisherConfig{
+		Brokers: work.servers, Marshaler: wkafka.DefaultMarshaler{}, OverwriteSaramaConfig: writing,
+	}, logger)
+	if err != nil {
+		return err
+	}
+	router, err := message.NewRouter(message.RouterConfig{}, logger)
+	if err != nil {
+		return err
+	}
+	copied := func(m *message.Message) ([]*message.Message, error) {
+		return message.Messages{message.NewMessage(watermill.NewUUID(), m.Payload)}, nil
+	}
+	router.AddHandler("copy", work.source, subscriber, work.target, publisher, copied)
+	return router.Run(context.Background())
 }

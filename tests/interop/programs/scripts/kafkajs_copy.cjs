@@ -1,7 +1,8 @@
-// Copies a topic by KafkaJS: BOOTSTRAP SOURCE TARGET GROUP.
-const { Kafka, logLevel } = require("kafkajs");
+// Copies a topic by KafkaJS: FOLDER BOOTSTRAP SOURCE TARGET GROUP. FOLDER has the package.
+const { createRequire } = require("node:module");
 
-const [bootstrap, source, target, group] = process.argv.slice(2);
+const [folder, bootstrap, source, target, group] = process.argv.slice(2);
+const { Kafka, logLevel } = createRequire(`${folder}/`)("kafkajs");
 const kafka = new Kafka({ clientId: group, brokers: bootstrap.split(","), logLevel: logLevel.ERROR });
 const producer = kafka.producer({ idempotent: true, maxInFlightRequests: 1 });
 const consumer = kafka.consumer({ groupId: group });
