@@ -12,7 +12,7 @@ from barnabas.broker.controller_client.broker_lifecycle import (
     LifecyclePhase,
 )
 from barnabas.broker.controller_client.controller_channel import AS_BROKER, ControllerChannel
-from barnabas.broker.controller_client.forwarding import forward, send_as_broker
+from barnabas.broker.controller_client.forwarding import forward, send_as_broker, timeout_of
 from barnabas.broker.controller_client.producer_ids import ProducerIds
 from barnabas.client.network.channels import Channels
 from barnabas.client.network.connection import ChannelError
@@ -559,3 +559,8 @@ def test_requests_that_a_former_controller_has_not_answered_move(
     assert not hand.disconnected
     line.on_controller_change(2, TWO)
     assert hand.disconnected == [(ONE, "controller")]
+
+
+@pytest.mark.parametrize(("given", "expected"), [(0, 7_000.0), (-1, 7_000.0), (250, 250.0)])
+def test_a_request_without_a_time_has_the_brokers(given: int, expected: float) -> None:
+    assert timeout_of(CreateTopicsRequest(timeout_ms=given), 7_000.0) == expected
