@@ -205,3 +205,14 @@ def test_a_killed_compaction_of_a_folder_is_finished(
         3,
         4,
     ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_table_gets_no_names_that_differ_by_case_alone(kind: str, tmp_path: Path) -> None:
+    table = table_of(kind, tmp_path, adds_columns=True)
+    assert table.append(frame(id=[1], Name=["a"]), Batch("job", 0, "x"))
+    with pytest.raises(
+        LedgerError, match="has the column Name, the batch has name: Spark does not"
+    ):
+        table.append(frame(id=[2], name=["b"]), Batch("job", 1, "y"))
+    assert table.append(frame(id=[2], more=["b"]), Batch("job", 1, "y"))

@@ -53,7 +53,15 @@ class TableRules:
                 f"table {table} has columns {', '.join(there)}, the batch has {', '.join(given)};"
                 ' schema.evolution = "add-columns" lets a table grow'
             )
-        return [column for column in given if column not in there]
+        fresh = [column for column in given if column not in there]
+        taken = {name.lower(): name for name in there}
+        for name in fresh:
+            if name.lower() in taken:
+                raise LedgerError(
+                    f"table {table} has the column {taken[name.lower()]}, the batch has {name}: Spark does"
+                    " not read a table with both, as its names have no case"
+                )
+        return fresh
 
     def rows_of(self, frame: DataFrame) -> DataFrame:
         """The last rows of each key where the table is upserted and an order is given. Rows that are
