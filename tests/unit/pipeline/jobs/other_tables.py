@@ -39,7 +39,8 @@ def features(*names: str, reads: bool = False) -> Protocol:
 
 OFFSET, VALUE = column("offset", "long"), column("value", "binary")
 RULE = {"delta.invariants": json.dumps({"expression": {"expression": "offset < 3"}})}
-TWICE = column("twice", "long", {"delta.generationExpression": "offset * 2"})
+GENERATED = "delta.generationExpression"
+TWICE = column("twice", "long", {GENERATED: "offset * 2"})
 
 
 def mapped(mode: str) -> tuple[Fields, dict[str, str]]:
@@ -130,6 +131,31 @@ REFUSED = [
     OtherTable("version-6", versions(6), refused="identityColumns"),
     OtherTable("version-8", versions(8), refused="protocol"),
     OtherTable("bytes-partition", versions(2), parts=("value",), refused="partitioned by value"),
+    OtherTable(
+        "other-division",
+        versions(3),
+        settings={"delta.constraints.half": "offset / 2 <= 1"},
+        refused="the constraint half by .*: / may mean something else",
+    ),
+    OtherTable(
+        "other-invariant",
+        versions(2),
+        [
+            column(
+                "offset",
+                "long",
+                {"delta.invariants": RULE["delta.invariants"].replace("< 3", "/ 2 < 3")},
+            ),
+            VALUE,
+        ],
+        refused="the invariant of column offset by .*: / may mean something else",
+    ),
+    OtherTable(
+        "other-function",
+        versions(4),
+        [OFFSET, VALUE, column("day", "string", {GENERATED: "date_format(offset, 'yyyy-MM-dd')"})],
+        refused="the generated column day by .*: date_format may mean something else",
+    ),
     OtherTable(
         "time-partition",
         versions(2),

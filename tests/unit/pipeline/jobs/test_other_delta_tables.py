@@ -13,6 +13,7 @@ import pytest
 from barnabas.pipeline.errors import PipelineError, TableRefusedError
 from barnabas.pipeline.jobs.tables.batch_files import Batch
 from barnabas.pipeline.jobs.tables.compaction import compact_delta
+from barnabas.pipeline.jobs.tables.delta_expressions import what_differs
 from barnabas.pipeline.jobs.tables.delta_table import DeltaTable
 from barnabas.pipeline.jobs.tables.table_rules import TableRules
 from tests.unit.pipeline.jobs.arrow_frame import ArrowFrame, frame
@@ -164,3 +165,23 @@ def test_a_table_with_rules_grows_and_lacks_columns_as_others_do(tmp_path: Path)
         {"offset": 1, "value": None, "more": "m"},
     ]
     assert all(rows == expected for rows in read_by_all(other, path).values())
+
+
+def test_expressions_that_mean_the_same_are_let_through() -> None:
+    same = [
+        "offset < 3 and not (value is null)",
+        "coalesce(length(trim(a.b)), 0) in (1, 2)",
+        "cast(at as date)",
+        "upper(name) = 'A/B || year(x)'",
+        "`a/b` between -1 and (2 + 3) * 4 % 5",
+        "cast(n as decimal(10, 2)) >= 0",
+    ]
+    assert [what_differs(each) for each in same] == [None] * len(same)
+    others = {
+        "n / 2": "/",
+        "a || b": "||",
+        "YEAR(at)": "year",
+        "concat (a, b)": "concat",
+        "n DIV 2": "DIV",
+    }
+    assert {each: what_differs(each) for each in others} == others

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from barnabas.pipeline.errors import TableRefusedError
+from barnabas.pipeline.jobs.tables.delta_expressions import what_differs
 
 DONE = frozenset(
     {
@@ -40,6 +41,7 @@ APPEND_ONLY = "delta.appendOnly"
 MAPPING_MODE = "delta.columnMapping.mode"
 CONSTRAINT = "delta.constraints."
 GENERATED = "delta.generationExpression"
+INVARIANT = "delta.invariants"
 NO_PARTS = {
     "binary": "bytes are not safe in the names of partitions",
     "timestamp": "deltalake writes such a value without its time zone, and Spark takes it for one of its"
@@ -85,6 +87,13 @@ def duties_of(table: Any, place: str) -> DeltaDuties:
     for name in parts:
         check_part(place, name, types[name])
     settings = metadata.configuration
+    for name, expression in _expressions(fields, settings):
+        differs = what_differs(expression)
+        if differs is not None:
+            raise TableRefusedError(
+                f"Delta table {place} has {name} by {expression!r}: {differs} may mean something else to"
+                " deltalake, which computes it, than to Spark"
+            )
     return DeltaDuties(
         parts,
         by_rows=(
@@ -96,6 +105,21 @@ def duties_of(table: Any, place: str) -> DeltaDuties:
         generated=frozenset(field["name"] for field in fields if GENERATED in field["metadata"]),
         is_append_only=settings.get(APPEND_ONLY, "").lower() == "true",
     )
+
+
+def _expressions(
+    fields: list[dict[str, Any]], settings: dict[str, str]
+) -> Iterator[tuple[str, str]]:
+    """Expressions that deltalake evaluates for each row, with what they are."""
+    for key, expression in settings.items():
+        if key.startswith(CONSTRAINT):
+            yield f"the constraint {key.removeprefix(CONSTRAINT)}", expression
+    for field in fields:
+        if GENERATED in field["metadata"]:
+            yield f"the generated column {field['name']}", field["metadata"][GENERATED]
+        if INVARIANT in field["metadata"]:
+            rule = json.loads(field["metadata"][INVARIANT])["expression"]["expression"]
+            yield f"the invariant of column {field['name']}", rule
 
 
 def check_part(place: str, name: str, type_: Any) -> None:
