@@ -202,7 +202,12 @@ PROGRAMS = (
     _of_environment("confluent-kafka", "confluent_copy.py"),
     _of_environment("kafka-python", "kafka_python_copy.py"),
     _of_environment("aiokafka", "aiokafka_copy.py"),
-    _node("KafkaJS", "kafkajs", "kafkajs_copy.cjs"),
+    _node(
+        "KafkaJS",
+        "kafkajs",
+        "kafkajs_copy.cjs",
+        "commits to a former coordinator until its heartbeat there is refused; then all since comes again",
+    ),
     _node(
         "@platformatic/kafka",
         "platformatic-kafka",
