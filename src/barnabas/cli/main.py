@@ -7,6 +7,7 @@ nodes are forked from that process.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -15,9 +16,15 @@ from pathlib import Path
 from barnabas.cli.command_table import ANYWHERE, COMMANDS, CONFIG
 from barnabas.cli.failure import Failure
 from barnabas.cli.plain_text import say
-from barnabas.host.process.standard_streams import fill_standard_streams
+from barnabas.host.process.standard_streams import (
+    drop_output,
+    fill_standard_streams,
+    replace_what_cannot_be_encoded,
+)
 from barnabas.host.system import PARENT
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""Errors of a standard output that takes no more, such as a file on a full disk."""
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells count."""
 END_WITH_INPUT = "--end-with-input"
@@ -48,6 +55,7 @@ def take_options(given: Sequence[str]) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit status. Also the console script, which exits with what it returns."""
     fill_standard_streams()
+    replace_what_cannot_be_encoded()
     if PARENT in os.environ:
         from barnabas.host.system.processes import end_with_named_parent
 
@@ -84,6 +92,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say(failure, err=True)
         return failure.status
     except BrokenPipeError:
+        return 1
+    except OSError as error:
+        if error.errno not in FULL or error.filename is not None:
+            raise
+        drop_output()
+        say(f"the output cannot be written: {error.strerror}", err=True)
         return 1
     except KeyboardInterrupt:  # while the command was being loaded
         return INTERRUPTED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 from barnabas.cli import application
 from barnabas.cli import main as module
 from barnabas.cli.local import node_start
+
+BARNABAS = str(Path(sys.executable).with_name("barnabas"))
 
 
 def test_an_interrupt_while_a_command_is_loaded_sets_the_exit_status(
@@ -36,6 +39,32 @@ def test_a_node_starts_by_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
     assert module.main(["node", "start", "--end-with-input", "/etc/node.properties"]) == 7
     file = Path("/etc/node.properties")
     assert started == [(file, False), (file, True)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [["--help"], ["completion", "bash"]])
+def test_an_output_that_takes_no_more_is_a_sentence(command: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [BARNABAS, *command], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert (done.returncode, done.stderr) == (
+        1,
+        "the output cannot be written: No space left on device\n",
+    )
+
+
+@pytest.mark.slow
+def test_an_encoding_that_lacks_a_character_is_served() -> None:
+    program = "from barnabas.cli import main, plain_text; main.main(['node', 'health']);"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program} plain_text.say('now \N{RIGHTWARDS ARROW} then')"],
+        env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "1"},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "now ? then\n", done.stderr
 
 
 @pytest.mark.slow

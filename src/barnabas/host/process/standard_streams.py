@@ -1,11 +1,13 @@
-"""Gives a process standard input, output and error if it was started without them.
+"""Standard input, output and error: those that a process lacks, and those that cannot take what is written.
 
 The parent may have closed them. Then the next file that is opened would get the free number, and
-messages would be written into that file, in a node into a file of a log directory.
+messages would be written into that file, in a node into a file of a log directory. A terminal may have
+an encoding without the lines of tables, and the file behind standard output may be on a full disk.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
@@ -21,3 +23,17 @@ def fill_standard_streams() -> None:
         os.set_inheritable(descriptor, True)
         setattr(sys, name, os.fdopen(descriptor, mode, closefd=False))
     os.close(descriptor)
+
+
+def replace_what_cannot_be_encoded() -> None:
+    """Have standard output take every character: ``?`` for one that its encoding does not have."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+
+
+def drop_output() -> None:
+    """Drop what is still to be written to standard output: the end of the process would fail at it once
+    more."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, sys.stdout.fileno())
+    os.close(nothing)
