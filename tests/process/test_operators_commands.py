@@ -301,4 +301,5 @@ def test_files_that_are_written_are_named_to_programs(run: Command, tmp_path: Pa
     assert {"versions.json", "cluster/topics.json"} <= set(written["files"])
     boards = json.loads(run("dashboards", "write", str(tmp_path / "boards"), "--json", where=[]))
     assert_documented(["dashboards", "write"], boards)
+    assert "cluster.json" not in {Path(name).name for name in boards}  # that is a file of `up`
     assert all(Path(board).exists() for board in boards)

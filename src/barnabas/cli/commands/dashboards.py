@@ -33,7 +33,8 @@ def write(
     """Write boards for Grafana (cluster, topics, groups, quorum, transactions, Spark) and a file of alert
     rules for Prometheus; files of these names are replaced."""
     files = {
-        f"{board.name}.json": json.dumps(board_json(board), indent=2) + "\n" for board in BOARDS
+        f"barnabas-{board.name}.json": json.dumps(board_json(board), indent=2) + "\n"
+        for board in BOARDS
     }
     files[RULES_FILE] = rules_text(runbook)
     try:
