@@ -44,7 +44,8 @@ class ConfigError(ValueError):
     """One sentence about one key. `key`, `value` and `allowed` are its parts."""
 
     def __init__(self, key: str, value: object, allowed: str) -> None:
-        super().__init__(without_user(f"{key}: {value!r} is not allowed; {allowed}"))
+        fault = allowed if value is None else f"{value!r} is not allowed; {allowed}"
+        super().__init__(without_user(f"{key}: {fault}"))
         self.key = key
         self.value = value
         self.allowed = allowed

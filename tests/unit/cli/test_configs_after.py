@@ -1,4 +1,5 @@
-"""`configs alter` shows under "after" what holds, although a broker may hear of the change a moment later."""
+"""`configs alter` shows under "after" what holds, although a broker may hear of the change a moment later; it
+says where it changes nothing."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import pytest
 from barnabas.cli.commands import configs
 from barnabas.cli.commands.configs import APPEND, DELETE, SET, SUBTRACT
 from barnabas.client.operations import ConfigEdit
+from barnabas.metadata.image.image import TOPIC
 
 
 class Late:
@@ -39,3 +41,15 @@ def test_the_new_value_is_shown(
     resource: Any = None
     assert configs._values_with(late, resource, [edit], {"k": old}) == {"k": new}
     assert late.waited_ms > 0
+
+
+def test_a_key_that_is_not_there_is_not_deleted_without_a_word(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    resource = configs.Resource(TOPIC, "t")
+    edit = ConfigEdit("retenton.ms", DELETE, None)
+    configs._warn_of_unknown(resource, [edit], {"retention.ms": "1"})
+    said = capsys.readouterr().err
+    assert said == "warning: topic t has no key retenton.ms (did you mean retention.ms?)\n"
+    configs._warn_of_unknown(resource, [edit], {"retenton.ms": "1"})
+    assert capsys.readouterr().err == ""

@@ -105,6 +105,7 @@ def test_a_partition_that_comes_later_is_read_from_its_beginning(
     reading: tailing._Reading, inner: Inner, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reading.begin()
+    assert capsys.readouterr().err == "followed once it exists: b\n"
     reading.look()
     assert inner.positions == {A: 5}
     look(reading, cluster(a=1, b=1))

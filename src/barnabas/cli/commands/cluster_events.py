@@ -41,7 +41,9 @@ NO_OFFSET = -1
 def events(
     kind: list[str] = typer.Option([], "--kind", "-k", help=f"Only these: {', '.join(KINDS)}."),
     about: str = typer.Option("", "--about", "-a", help="Only subjects with this in their name."),
-    last: int = typer.Option(0, "--last", "-n", help="Only so many of the newest to begin with."),
+    last: int = typer.Option(
+        0, "--last", "-n", min=0, help="Only so many of the newest to begin with."
+    ),
     follow: bool = typer.Option(False, "--follow", "-f", help="Continue with what happens next."),
     bootstrap: Bootstrap = None,
     data: Data = None,

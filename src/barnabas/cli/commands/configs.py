@@ -7,6 +7,7 @@ Describing shows what is set; `--all` the defaults as well. A change is judged a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import typer
@@ -158,7 +159,7 @@ def alter(
     changes = changes_of(put, delete, append, subtract)
     with cluster(bootstrap, data) as connected:
         before = _values(connected, resource)
-        _warn_of_unknown(resource, changes)
+        _warn_of_unknown(resource, changes, before)
         change = change_configs(connected.client, *resource, changes, validate_only=dry_run)
         connected.call(change)
         after = before if dry_run else _values_with(connected, resource, changes, before)
@@ -317,13 +318,19 @@ def _is_seen(change: ConfigEdit, before: dict[str, str | None], now: dict[str, s
     return wanted <= items if change.operation == APPEND else not wanted & items
 
 
-def _warn_of_unknown(resource: Resource, changes: list[ConfigEdit]) -> None:
-    """A broker keeps keys that it does not know, as Kafka's does. Of the others the cluster refuses them."""
+def _warn_of_unknown(
+    resource: Resource, changes: list[ConfigEdit], before: Mapping[str, str | None]
+) -> None:
+    """A broker keeps keys that it does not know, as Kafka's does. Of the others the cluster refuses them.
+    A key to delete may be of another release, and of none that the cluster tells."""
     for change in changes:
         if resource.kind == BROKER and broker_key(change.name) is None:
             near = nearest_key(change.name)
             meant = f"; did you mean {near}?" if near else ""
             say(f"warning: no broker reads the key {change.name}{meant}", err=True)
+        elif change.operation == DELETE and before and change.name not in before:
+            meant = _hint(change.name, set(before))
+            say(f"warning: {resource} has no key {change.name}{meant}", err=True)
 
 
 def _hint(name: str, known: set[str]) -> str:

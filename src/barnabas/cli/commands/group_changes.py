@@ -41,7 +41,7 @@ from barnabas.client.groups import SHARE, DescribedMember, GroupDescription
 from barnabas.client.offsets import EARLIEST, LATEST, CommittedOffset, GroupIdentity, commit
 from barnabas.client.operations import delete_group, delete_offsets
 from barnabas.host.client import Connected
-from barnabas.types import TopicPartition, is_int32
+from barnabas.types import TopicPartition, is_int32, is_int64
 from barnabas.wire.errors import ErrorCode, KafkaError
 
 REMOVED = "removed"
@@ -273,13 +273,16 @@ def wish_of(**given: Any) -> Wish:
 def _offsets_in(file: Path) -> dict[TopicPartition, int]:
     """Raises `Failure`, ``ValueError``."""
     try:
-        lines = [line.strip() for line in file.read_text().splitlines() if line.strip()]
+        text = file.read_text(encoding="utf-8")
     except OSError as error:
         raise Failure(f"{file} cannot be read: {error.strerror}", USAGE) from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file} is not UTF-8") from error
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     found = {}
     for line in lines:
         parts = [part.strip().strip('"') for part in line.split(",")]
-        if len(parts) != 3 or not is_int32(parts[1]) or not parts[2].isdigit():
+        if len(parts) != 3 or not is_int32(parts[1]) or not is_int64(parts[2]):
             raise ValueError(f"{file}: a line is topic,partition,offset, not {line!r}")
         found[TopicPartition(parts[0], int(parts[1]))] = int(parts[2])
     return found

@@ -10,6 +10,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
+from barnabas.cli.plain_text import counted, say
 from barnabas.client.network.channels import ChannelError
 from barnabas.client.network.tasks import TaskOutcome
 from barnabas.client.producers.producer import Producer, ProducerSettings
@@ -17,6 +18,9 @@ from barnabas.client.producers.transactional_producer import TransactionalProduc
 from barnabas.client.records import Delivery, ProducerRecord
 from barnabas.host.client import BUFFER_BYTES_MAX, Connected
 from barnabas.wire.errors import KafkaError
+
+SLOW_MS = 5_000.0
+"""After so long without the last acknowledgements a person is told that they are waited for."""
 
 
 class RecordWriter:
@@ -91,10 +95,18 @@ class RecordWriter:
         assert self._transaction is not None
         return self._transaction.send(record)
 
+    def _say_what_waits(self, longest_ms: float) -> None:
+        left = self.sent - self.acknowledged
+        text = f"{counted(left, 'record')} not acknowledged yet: trying for up to"
+        say(f"{text} {longest_ms / 1000:.0f} seconds", err=True)
+
     def finish(self) -> None:
         """Wait for all acknowledgements; commit. Raises the first failure."""
         if self._plain is not None:
-            self._connected.call(self._plain.flush())
+            flushed = self._connected.client.tasks.start(self._plain.flush(), lambda _: None)
+            if not self._connected.run_until(lambda: flushed.done, SLOW_MS):
+                self._say_what_waits(self._plain.settings.delivery_timeout_ms)
+            self._connected.wait(flushed)
             if self.failure is not None:
                 raise self.failure
             return

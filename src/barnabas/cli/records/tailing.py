@@ -164,6 +164,10 @@ class _Reading:
         self._waiting = present.keys() - led
         self._inner.assign(self._starts(led, is_late=False))
         self._say_who_leads(present)
+        missing = sorted(set(self._topics.names) - {partition.topic for partition in present})
+        if missing or not present:
+            names = ", ".join(missing) or "no topic matches"
+            say(f"followed once it exists: {names}" if missing else names, err=True)
 
     def look(self) -> None:
         """Read the partitions that have come, or have a leader again."""
