@@ -15,7 +15,7 @@ from barnabas.client.producers.producer import ProducerSettings
     ("in_time", "told"),
     [(True, ""), (False, "3 records not acknowledged yet: trying for up to 120 seconds\n")],
 )
-def test_acknowledgements_that_do_not_come_are_told(
+def test_late_acknowledgements_are_announced(
     in_time: bool,
     told: str,
     monkeypatch: pytest.MonkeyPatch,

@@ -20,7 +20,7 @@ from barnabas.host.client import BUFFER_BYTES_MAX, Connected
 from barnabas.wire.errors import KafkaError
 
 SLOW_MS = 5_000.0
-"""After so long without the last acknowledgements a person is told that they are waited for."""
+"""After so long without the last acknowledgements a person learns what is waited for."""
 
 
 class RecordWriter:
