@@ -265,9 +265,13 @@ class ClassicGroup:
         self.pending_syncs.pop(member_id, None)
 
     def replace_static(self, instance_id: str, old_id: str, new_id: str) -> ClassicGroupMember:
-        """Give the static member another id and return the new member; its other state stays. The
-        old member is dropped, so the caller first fences the client that waits under the old id."""
+        """Give the static member another id and return the new member; its other state stays, and it asks
+        for its assignment where the old one had not. The old member is dropped, so the caller first
+        fences the client that waits under the old id."""
         old = self.members.pop(old_id)
+        if old_id in self.pending_syncs:
+            del self.pending_syncs[old_id]
+            self.pending_syncs[new_id] = None
         new = ClassicGroupMember(
             new_id,
             instance_id,
