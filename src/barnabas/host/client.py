@@ -131,10 +131,11 @@ class Connected:
 
     # -- running ---------------------------------------------------------------------------------
 
-    def wait(self, outcome: TaskOutcome[T]) -> T:
-        """Run until `outcome` is filled. Returns its value or raises its exception."""
+    def wait(self, outcome: TaskOutcome[T], on_slow: Callable[[], None] | None = None) -> T:
+        """Run until `outcome` is filled. Returns its value or raises its exception. `on_slow` is called in
+        place of the client's if it takes longer than `SLOW_S`."""
         self._check_process()
-        slow = self._loop.call_later(SLOW_S, self._tell_slow)
+        slow = self._loop.call_later(SLOW_S, on_slow or self._tell_slow)
         try:
             return wait_for(self._loop, outcome)
         finally:
@@ -151,14 +152,17 @@ class Connected:
         if self._on_slow is not None and trying is not None:
             self._on_slow(trying, (trying.deadline_ms - self.client.now_ms()) / 1000)
 
-    def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine of the client to its end, as in ``call(client.admin.list_topics())``."""
+    def call(
+        self, coroutine: Coroutine[Any, Any, T], on_slow: Callable[[], None] | None = None
+    ) -> T:
+        """Run a coroutine of the client to its end, as in ``call(client.admin.list_topics())``; `on_slow`
+        as in `wait`."""
         try:
             self._check_process()
         except ChannelError:
             coroutine.close()
             raise
-        return self.wait(self.client.tasks.start(coroutine, lambda _: None))
+        return self.wait(self.client.tasks.start(coroutine, lambda _: None), on_slow)
 
     def run_for(self, duration_ms: float) -> None:
         """Run the loop for this time; 0 runs one turn."""

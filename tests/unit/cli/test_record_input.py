@@ -131,7 +131,7 @@ made: list[FakeProducer] = []
 class FakeConnected:
     client = None
 
-    def call(self, done: object) -> None:
+    def call(self, done: object, on_slow: object = None) -> None:
         """The fake's calls are done already."""
 
 

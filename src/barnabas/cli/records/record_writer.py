@@ -19,9 +19,6 @@ from barnabas.client.records import Delivery, ProducerRecord
 from barnabas.host.client import BUFFER_BYTES_MAX, Connected
 from barnabas.wire.errors import KafkaError
 
-SLOW_MS = 5_000.0
-"""After so long without the last acknowledgements a person learns what is waited for."""
-
 
 class RecordWriter:
     """Use it in ``with``: the end flushes or commits, an exception flushes or aborts."""
@@ -34,6 +31,7 @@ class RecordWriter:
         self.failure: Exception | None = None
         """The first one of a record."""
         self._connected = connected
+        self._longest_s = settings.delivery_timeout_ms / 1000
         self._waiting_bytes = 0
         self._plain: Producer | None = None
         self._transaction: TransactionalProducer | None = None
@@ -95,18 +93,15 @@ class RecordWriter:
         assert self._transaction is not None
         return self._transaction.send(record)
 
-    def _say_what_waits(self, longest_ms: float) -> None:
+    def _say_what_waits(self) -> None:
         left = self.sent - self.acknowledged
         text = f"{counted(left, 'record')} not acknowledged yet: trying for up to"
-        say(f"{text} {longest_ms / 1000:.0f} seconds", err=True)
+        say(f"{text} {self._longest_s:.0f} seconds", err=True)
 
     def finish(self) -> None:
         """Wait for all acknowledgements; commit. Raises the first failure."""
         if self._plain is not None:
-            flushed = self._connected.client.tasks.start(self._plain.flush(), lambda _: None)
-            if not self._connected.run_until(lambda: flushed.done, SLOW_MS):
-                self._say_what_waits(self._plain.settings.delivery_timeout_ms)
-            self._connected.wait(flushed)
+            self._connected.call(self._plain.flush(), self._say_what_waits)
             if self.failure is not None:
                 raise self.failure
             return
