@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -28,7 +28,8 @@ BORROW_S_MAX = 15.0
 class BoundedClient(Connected):
     """A client whose calls end after `CALL_MS_MAX`, with or without an answer."""
 
-    def wait(self, outcome: TaskOutcome[T]) -> T:
+    def wait(self, outcome: TaskOutcome[T], on_slow: Callable[[], None] | None = None) -> T:
+        """Run until `outcome` is filled, or `CALL_MS_MAX`. A page has no use for `on_slow`."""
         outcome.when_done(lambda _: self.nudge())
         if not self.run_until(lambda: outcome.done, CALL_MS_MAX):
             trying = self.client.trying
